@@ -37,5 +37,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, and what is there already."""
+    """Returns the public names and the module's other names."""
     return sorted({*globals(), *__all__})

@@ -1,8 +1,8 @@
 """Writes the reports that options and flags request, when a program is compiled.
 
-Nothing here may keep a program from running: what cannot be written is one warning for each
-folder, what cannot be modelled an error in the log. Only options with values that they do not take
-are errors of the program.
+No failure here keeps a program from running. A file that cannot be written is one warning for each
+folder, and a failure of the model an error in the log. Only invalid values of options are errors of
+the program.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Automatic:
         return ""
 
     def renew(self) -> None:
-        """Writes executions and what the host did into the reports, and forgets the programs."""
+        """Writes executions and the host's activity into the reports, and drops the programs."""
         recorder, self.recorder = self.recorder, None
         host = None if recorder is None else recorder.stop()
         for executable in self.tracker.executables:
@@ -80,16 +80,16 @@ _automatic: list[_Automatic] = []
 
 
 def compiled(executable: Executable) -> str:
-    """Writes and logs what is asked for about a program that was just compiled.
+    """Writes and logs the requested outputs of a program just compiled.
 
     Args:
         executable: the program.
 
     Returns:
-        The directory of its report; empty if none was asked for, or none could be written.
+        The directory of its report; empty if none was requested, or none could be written.
 
     Raises:
-        ValueError: an option has a value that it does not take.
+        ValueError: an option has an invalid value.
     """
     options = report_options.read(executable.system)
     directory = ""
@@ -111,7 +111,7 @@ def compiled(executable: Executable) -> str:
 
 @contextlib.contextmanager
 def _not_fatal(what: str, folder: str) -> Iterator[None]:
-    """Makes a warning of what cannot be written, and a line of the log of any other error."""
+    """Context: turns a write error into a warning, and any other error into a log line."""
     try:
         yield
     except OSError as error:

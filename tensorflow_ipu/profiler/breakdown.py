@@ -26,13 +26,13 @@ class LayerRow(NamedTuple):
             `step (train.py)`, `infeed` or `outfeed`.
         forward_cycles: of its ops and transfers of the forward pass in one launch, on all IPUs of a
             replica.
-        backward_cycles: those of the backward pass.
-        update_cycles: those of weight updates.
-        variable_bytes: what one replica keeps of its variables.
+        backward_cycles: the same for the backward pass.
+        update_cycles: the same for weight updates.
+        variable_bytes: bytes of its variables on one replica.
         activation_bytes: results of its forward ops, each counted once.
         flops: floating-point operations of one launch, as far as there are formulas.
         ops: number of ops.
-        label: how far the cycles can be trusted: that of the ops which make up most of them.
+        label: label of the cycles: the label of the ops that make up most of them.
     """
 
     layer: str
@@ -86,7 +86,7 @@ class Timed(Protocol):
 
     @property
     def label(self) -> str:
-        """How far the cycles can be trusted."""
+        """Label of the cycles."""
 
     @property
     def type(self) -> str:
@@ -120,8 +120,8 @@ def tensors_at_peak(memory: IpuMemory) -> tuple[LiveBuffer, ...]:
         memory: of the IPU.
 
     Returns:
-        Variables, tensors, stashes and temporaries; not what belongs to the program as a whole,
-        such as code.
+        Variables, tensors, stashes and temporaries; not memory of the program as a whole, such as
+        code.
     """
     return tuple(
         live for live in memory.at_peak if live.buffer is not None or live.name != live.category
@@ -129,7 +129,7 @@ def tensors_at_peak(memory: IpuMemory) -> tuple[LiveBuffer, ...]:
 
 
 def type_rows(rows: Iterable[Timed]) -> tuple[TypeRow, ...]:
-    """Returns what each type of op takes, the most expensive first.
+    """Returns runs and cycles of each op type, the most expensive first.
 
     Args:
         rows: of all ops.
@@ -150,7 +150,7 @@ def type_rows(rows: Iterable[Timed]) -> tuple[TypeRow, ...]:
 
 
 def layer_rows(workload: Workload, operations: Iterable[Timed]) -> tuple[LayerRow, ...]:
-    """Returns what each layer takes, in program order.
+    """Returns memory, work and cycles of each layer, in program order.
 
     Args:
         workload: a program.
@@ -199,7 +199,7 @@ def activations(workload: Workload) -> Iterable[tuple[str, int]]:
 
 
 def layers_of_variables(workload: Workload) -> dict[int, str]:
-    """Returns the layer of each variable: that of the first op which uses it itself and has one.
+    """Returns the layer of each variable: of its first user in a layer.
 
     Args:
         workload: a program.

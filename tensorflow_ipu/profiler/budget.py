@@ -43,9 +43,9 @@ class Budget(NamedTuple):
     """Upper limits for the numbers of a report.
 
     Args:
-        limits: what each number of the whole program may be at most; others are free.
+        limits: upper limit of each number of the whole program; others are free.
         layers: the same for layers; layers that are not named are free.
-        tolerance: how much more is let pass, in percent.
+        tolerance: allowed excess over each limit, in percent.
         report: file of the report that the budget is for, relative to the budget's folder; empty
             when it is given at each check.
     """
@@ -74,7 +74,7 @@ class Verdict(NamedTuple):
 
 
 def of_snapshot(snapshot: Snapshot, tolerance: float = _DEFAULT_TOLERANCE) -> Budget:
-    """Returns the budget that a report uses up exactly.
+    """Returns the budget whose limits are the numbers of a report.
 
     Args:
         snapshot: the numbers of the report.
@@ -97,7 +97,7 @@ def check(budget: Budget, snapshot: Snapshot) -> Verdict:
         snapshot: the numbers of the report.
 
     Returns:
-        What grew beyond its limit. Layers of the budget that the program does not have are no
+        The numbers beyond their limits. Layers of the budget that the program does not have are no
         growth; a number that the report does not have is a mistake in the budget.
     """
     limits = Snapshot(budget.limits, budget.layers)
@@ -118,7 +118,7 @@ def check(budget: Budget, snapshot: Snapshot) -> Verdict:
 
 
 def format_verdict(verdict: Verdict) -> str:
-    """Returns a verdict as text: what grew, or one line that all is within the budget.
+    """Returns a verdict as text: the exceeded limits, or one line if there are none.
 
     Args:
         verdict: the result of a check.

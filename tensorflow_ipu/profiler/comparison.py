@@ -20,13 +20,13 @@ _PERCENT = 100
 
 
 class Difference(NamedTuple):
-    """One number that is not the same in two reports.
+    """A number that differs between two reports.
 
     Args:
         layer: layer it is about; empty for the whole program.
-        metric: what it is, such as `cycles`.
-        before: the number in the first report, None if the first has nothing of the kind.
-        after: that in the second.
+        metric: its name, such as `cycles`.
+        before: the number in the first report, None if it has none.
+        after: the number in the second report, None if it has none.
     """
 
     layer: str
@@ -36,12 +36,12 @@ class Difference(NamedTuple):
 
     @property
     def growth(self) -> float:
-        """By how much the number grew; what is missing counts 0."""
+        """Difference of the numbers; a missing number counts as 0."""
         return (self.after or 0) - (self.before or 0)
 
     @property
     def share(self) -> float | None:
-        """The growth as a part of what was there; None if there was nothing."""
+        """The growth divided by the first number; None if that is 0 or missing."""
         return self.growth / self.before if self.before else None
 
 
@@ -53,8 +53,8 @@ def differences(before: Snapshot, after: Snapshot) -> tuple[Difference, ...]:
         after: the second.
 
     Returns:
-        Changes of the whole program, then those of layers: in the order of the second report, with
-        layers that only the first has at the end. Empty for equal reports.
+        Changes of the whole program, then of layers: in the order of the second report, with layers
+        that only the first has at the end. Empty for equal reports.
     """
     changes = _of_numbers("", before.totals, after.totals)
     for layer in _union(after.layers, before.layers):
@@ -65,11 +65,11 @@ def differences(before: Snapshot, after: Snapshot) -> tuple[Difference, ...]:
 def largest_first(changes: Iterable[Difference]) -> tuple[Difference, ...]:
     """Returns changes of the program, then of its layers, each the largest first.
 
-    The size of a change is its part of the number: for layers, of the sum over all layers that
-    differ.
+    The size of a change is its share of the number. For layers, it is the share of the sum over all
+    layers that differ.
 
     Args:
-        changes: what `differences` found.
+        changes: the result of `differences`.
     """
     found = list(changes)
     sums: dict[tuple[str, str], float] = {}
@@ -84,10 +84,10 @@ def largest_first(changes: Iterable[Difference]) -> tuple[Difference, ...]:
 
 
 def format_changes(changes: Sequence[Difference], top: int | None = None) -> str:
-    """Returns changes as text: an aligned table, or one line that says that there are none.
+    """Returns changes as an aligned table, or one line if there are none.
 
     Args:
-        changes: what `differences` found.
+        changes: the result of `differences`.
         top: how many changes of the program, and of layers, to show at most; None for all.
     """
     if not changes:
@@ -113,7 +113,7 @@ def summary(reports: Sequence[Report], names: Sequence[str]) -> str:
 
     Args:
         reports: at least one.
-        names: what each is called.
+        names: the name of each.
     """
     columns = [_summary_of(report) for report in reports]
     rows = [("", *names)]
@@ -146,7 +146,7 @@ def format_many(snapshots: Sequence[Snapshot], names: Sequence[str], top: int | 
 
     Args:
         snapshots: the numbers of the reports.
-        names: what each is called.
+        names: the name of each.
         top: how many numbers of the program, and of layers, to show at most; None for all.
     """
     found: dict[tuple[str, str], Difference] = {}
@@ -199,8 +199,8 @@ def live_changes(before: Report, after: Report, top: int | None = None) -> str:
 def at_peaks(before: Report, after: Report) -> list[Difference]:
     """Returns the bytes of tensors at the peaks of two reports, the largest change first.
 
-    Tensors are matched by name; what is left by name without the numbers of scopes, which depend on
-    what a process has made before.
+    Tensors are matched by name. The rest is matched by name without the numbers of scopes, which
+    depend on earlier programs of the process.
 
     Args:
         before: the first.
@@ -224,7 +224,7 @@ def changes_to_dict(changes: Sequence[Difference]) -> list[dict[str, Any]]:
     """Returns changes as data for JSON.
 
     Args:
-        changes: what `differences` found.
+        changes: the result of `differences`.
     """
     return [
         {
@@ -254,7 +254,7 @@ def _summary_of(report: Report) -> dict[str, str]:
 
 
 def _live_peak(memory: Any) -> int:
-    """Bytes that are live on all tiles of an IPU at the step with most."""
+    """Returns the maximum over time of the live bytes on all tiles of an IPU."""
     return int(memory.live_bytes.max(initial=0)) + int(memory.always_live)
 
 
@@ -303,7 +303,7 @@ def _of_numbers(
 
 
 def _union(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    """The keys of both, those of the first before what only the second has."""
+    """Returns the keys of both, the first's before keys that only the second has."""
     return list(dict.fromkeys([*first, *second]))
 
 

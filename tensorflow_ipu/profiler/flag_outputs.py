@@ -1,4 +1,4 @@
-"""Writes what TF_POPLAR_FLAGS requests: liveness, tensor maps, schedules, cycle counts."""
+"""Writes the outputs of TF_POPLAR_FLAGS: liveness, tensor maps, schedules, cycle counts."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def cycle_line(executable: Executable, parsed: Flags) -> str:
 
 
 def write_intervals(executable: Executable, folder: str) -> None:
-    """Writes what is live at each step of a program as `<program>.csv`.
+    """Writes the live bytes at each step of a program as `<program>.csv`.
 
     Args:
         executable: the program.
-        folder: where to.
+        folder: the target folder.
 
     Raises:
         OSError: the file cannot be written.
@@ -81,7 +81,7 @@ def write_intervals(executable: Executable, folder: str) -> None:
 
 
 def _intervals(plan: Plan) -> Iterator[tuple[Any, ...]]:
-    """The rows: all steps of the first IPU, then those of the next."""
+    """Yields the rows: all steps of the first IPU, then of the next."""
     for memory in plan.memory:
         always = [category.tiles for category in memory.categories if category.always_live]
         fullest = int(np.sum(always, axis=0).max()) if always else 0
@@ -99,7 +99,7 @@ def _intervals(plan: Plan) -> Iterator[tuple[Any, ...]]:
 
 
 def write_tensor_map(executable: Executable, folder: str) -> None:
-    """Writes which tiles the results of a program's ops are on as `<program>.json`.
+    """Writes the tile mapping of the results of a program's ops as `<program>.json`.
 
     Args:
         executable: the program.

@@ -17,7 +17,7 @@ def read(path: FilePath, what: str, advice: str) -> Any:
 
     Args:
         path: the file.
-        what: what it should be, such as `a report of tensorflow_ipu`.
+        what: expected content, such as `a report of tensorflow_ipu`.
         advice: what to do if it is not.
 
     Raises:
@@ -37,5 +37,5 @@ def read(path: FilePath, what: str, advice: str) -> Any:
 
 
 def _constant(text: str) -> float:
-    """Refuses what Python takes for numbers, but JSON does not."""
+    """Raises for NaN and infinities, which Python reads as numbers and JSON does not have."""
     raise ValueError(f"{text} is no number")

@@ -38,11 +38,11 @@ def check(value: Any, schema: Schema, path: str) -> None:
 
     Args:
         value: the data, as JSON gives it.
-        schema: what it has to be.
-        path: what it is called in errors.
+        schema: the schema.
+        path: its name in errors.
 
     Raises:
-        ValueError: it is something else; the message says where, what and instead of what.
+        ValueError: it does not match; the message names place, received and expected value.
     """
     wanted = _types(schema)
     if type(value) not in wanted:
@@ -117,7 +117,7 @@ def _check_list(value: list[Any], schema: Schema, path: str) -> None:
 
 
 def _all_fit(values: Sequence[Any], schema: Schema) -> bool:
-    """Whether all of many values fit a schema; False also where that is not seen at once."""
+    """Returns whether many values match a schema; False also if one check cannot decide it."""
     kinds = set(map(type, values))
     if not kinds <= set(_types(schema)) or dict in kinds:
         return False

@@ -44,7 +44,7 @@ class Callback(tf.keras.callbacks.Callback):
         return () if self._training is None else self._training.reports
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Begins to watch."""
+        """Starts tracking programs."""
         self._training = self._make()
         self._training.__enter__()
 
@@ -54,7 +54,7 @@ class Callback(tf.keras.callbacks.Callback):
             self._training.__exit__(None, None, None)
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Begins to watch the epoch."""
+        """Starts tracking the epoch."""
         if self._modelled_time:
             self._epoch = profile()
             self._epoch.__enter__()

@@ -64,10 +64,10 @@ def memory_to_dict(memory: IpuMemory) -> dict[str, Any]:
 
 
 def memory_from_dict(data: Mapping[str, Any]) -> IpuMemory:
-    """Returns the memory that `memory_to_dict` made data of.
+    """Returns the memory of an IPU from its data.
 
     Args:
-        data: what `memory_to_dict` returned.
+        data: the result of `memory_to_dict`.
     """
     liveness = data["liveness"]
     return IpuMemory(
@@ -130,7 +130,7 @@ def _cost_to_dict(cost: Cost) -> dict[str, Any]:
 
 
 def _cost_from_dict(data: Mapping[str, Any]) -> Cost:
-    """The cost that `_cost_to_dict` made data of."""
+    """Returns a cost from its data."""
     partition = data.get("partition")
     if partition is not None:
         parts = tuple((name, count) for name, count in partition["parts"])
@@ -141,10 +141,10 @@ def _cost_from_dict(data: Mapping[str, Any]) -> Cost:
 
 
 def timeline_from_dict(data: Mapping[str, Any]) -> Timeline:
-    """Returns the timeline that `timeline_to_dict` made data of.
+    """Returns a timeline from its data.
 
     Args:
-        data: what `timeline_to_dict` returned.
+        data: the result of `timeline_to_dict`.
     """
     costs = [_cost_from_dict(cost) for cost in data["costs"]]
     ops = data["ops"]
@@ -168,7 +168,7 @@ def timeline_from_dict(data: Mapping[str, Any]) -> Timeline:
 
 
 def check(plan: Plan) -> None:
-    """Checks what has to hold between the parts of a plan that was read.
+    """Checks the relations between the parts of a plan read from a file.
 
     Args:
         plan: the plan; each value on its own is right.
@@ -206,7 +206,7 @@ def _check_same(name: str, parts: Sequence[Sized]) -> None:
 
 
 def _check_indices(name: str, indices: Iterable[int | None], count: int) -> None:
-    """Raises unless positions are those of something."""
+    """Raises unless each index is None or in range."""
     for index in indices:
         if index is not None and not 0 <= index < count:
             raise ValueError(f"{name}: position {index} of {count}")
@@ -225,11 +225,11 @@ def columns(names: Sequence[str], records: Sequence[tuple[Any, ...]]) -> dict[st
 
 
 def rows(names: Sequence[str], data: Mapping[str, Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """Returns the records that `columns` took apart.
+    """Returns records from their columns.
 
     Args:
         names: of the fields.
-        data: what `columns` returned.
+        data: the result of `columns`.
 
     Raises:
         ValueError: the columns are not of one length.
@@ -264,7 +264,7 @@ def _schedule_to_dict(timing: Timing | None) -> dict[str, Any] | None:
 
 
 def _schedule_from_dict(data: Mapping[str, Any] | None) -> Timing | None:
-    """The times that `_schedule_to_dict` made data of."""
+    """Returns the times of a pipeline's schedule from their data."""
     if data is None:
         return None
     start, end = np.array(data["start"], np.float64), np.array(data["end"], np.float64)

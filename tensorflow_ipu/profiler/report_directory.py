@@ -54,8 +54,8 @@ def write(
     Args:
         report: the report.
         path: the directory.
-        options: what to write.
-        host: what the host did, for the trace.
+        options: the files to write.
+        host: activity of the host, for the trace.
 
     Raises:
         OSError: a file cannot be written.
@@ -78,7 +78,7 @@ def write(
 def _files(
     report: Report, options: ReportOptions, host: HostActivity | None
 ) -> Iterator[tuple[str, Callable[[], str]]]:
-    """Yields the name of each file with what makes it."""
+    """Yields the name of each file with a function that makes its text."""
     yield "summary.txt", lambda: text_report.text(report)
     yield "framework.json", lambda: json.dumps(_framework(report), indent=1, sort_keys=True)
     if options.text_only:
@@ -92,7 +92,7 @@ def _files(
 
 
 def _framework(report: Report) -> dict[str, object]:
-    """What was compiled, with which options."""
+    """Returns the program, its target and its options as data for JSON."""
     return {
         "made_by": schema.FORMAT,
         "program": report.name,

@@ -1,6 +1,6 @@
 """Reads from the options which reports to write, and where.
 
-Engine options (`autoReport.*`) in POPLAR_ENGINE_OPTIONS win over those of
+Engine options (`autoReport.*`) in POPLAR_ENGINE_OPTIONS win over
 `config.compilation_poplar_options`, and these over the private options that the legacy functions
 set.
 """
@@ -38,10 +38,10 @@ class ReportOptions:
 
 
 def read(attached: System, options: Mapping[str, str] | None = None) -> ReportOptions | None:
-    """Returns what the options ask for, None if they ask for no reports.
+    """Returns the files that the options request, None if they request no reports.
 
     Args:
-        attached: what is configured.
+        attached: the configuration.
         options: the engine options; those of the configuration by default.
 
     Raises:

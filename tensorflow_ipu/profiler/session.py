@@ -33,15 +33,15 @@ class profile:  # noqa: N801 - used like a function
             model.fit(dataset)
         print(profiled.reports[0])
 
-    Nothing is modelled inside the block unless options ask for it: reports are made at its end. If
-    they are written, the host's compilations, launches and transfers are timed for the traces.
+    Reports are modelled at the end of the block, unless options request them earlier. If they are
+    written, the host's compilations, launches and transfers are timed for the traces.
 
     Args:
         directory: where each program gets a directory with its report; None writes no files.
         tensorboard: log directory of TensorBoard to write to; None writes none.
-        launches: how many launches the trace shows.
-        host_threads: whether traces show what the threads of feeds do, by TensorFlow's profiler.
-            It sees every op of the simulation meanwhile, which slows the programs.
+        launches: number of launches that the trace shows.
+        host_threads: whether traces show the threads of feeds, by TensorFlow's profiler. It sees
+            every op of the simulation meanwhile, which slows the programs.
 
     Raises:
         ValueError: `launches` is no integer from 1 to 1000.
@@ -71,7 +71,7 @@ class profile:  # noqa: N801 - used like a function
         self.directories: list[Path] = []
 
     def __enter__(self) -> profile:
-        """Begins to watch."""
+        """Starts tracking programs."""
         if self._tracker is not None:
             raise RuntimeError("This profile is in use. Make another with profiler.profile().")
         self._tracker = Tracker()
@@ -95,9 +95,9 @@ class profile:  # noqa: N801 - used like a function
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Notes what was done, and writes the reports if there is a place for them.
+        """Stops tracking, and writes the reports if there is a directory for them.
 
-        A folder that cannot be written is a warning: what the block has computed must not be lost.
+        A folder that cannot be written is a warning: the results of the block must not be lost.
         """
         tracker, self._tracker = self._tracker, None
         if tracker is None:
@@ -151,7 +151,7 @@ class profile:  # noqa: N801 - used like a function
         return "\n".join(str(report) for report in self.reports)
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
+        """Returns the reports as HTML for notebooks."""
         shown = "".join(report._repr_html_() for report in self.reports)
         return shown or "<p>No program was compiled or launched.</p>"
 
@@ -162,7 +162,7 @@ class profile:  # noqa: N801 - used like a function
             self._compiled.append(executable)
 
     def _write(self) -> None:
-        """Writes the files that were asked for."""
+        """Writes the files that were requested."""
         self.directories = []
         if self._directory is not None:
             with _warned("Reports", self._directory):
@@ -185,7 +185,7 @@ class profile:  # noqa: N801 - used like a function
 
 @contextlib.contextmanager
 def _warned(what: str, folder: Path) -> Iterator[None]:
-    """Makes a warning of what cannot be written."""
+    """Context: turns a write error into a warning."""
     try:
         yield
     except OSError as error:

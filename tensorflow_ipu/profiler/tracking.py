@@ -35,14 +35,14 @@ class Tracker:
         return tuple(self._watched.values())
 
     def watch(self, executable: Executable) -> None:
-        """Begins to count the launches of a program, and keeps it; once is enough."""
+        """Starts counting the launches of a program, and keeps it; once is enough."""
         if executable.id not in self._watched:
             executable.keep_sources()
             self._begin[executable.id] = Executions(executable.launches, executable.seconds)
             self._watched[executable.id] = executable
 
     def executions(self, executable: Executable) -> Executions:
-        """Returns what a program has done since it is watched.
+        """Returns launches and host seconds of a program since it is watched.
 
         Args:
             executable: a program that is watched.
@@ -60,7 +60,7 @@ class Tracker:
             self._end.setdefault(executable.id, now)
 
     def before_reset(self) -> None:
-        """Notes the numbers that the engine is about to forget."""
+        """Records the numbers that the engine is about to drop."""
         self.freeze()
         if self._on_reset is not None:
             self._on_reset()
@@ -76,7 +76,7 @@ _trackers: weakref.WeakSet[Tracker] = weakref.WeakSet()
 
 
 def _before_reset() -> None:
-    """Called before the engine forgets: waits for running programs, as the engine would do."""
+    """Called before the engine drops programs: waits for running ones, as the engine would."""
     watching = [tracker for tracker in tuple(_trackers) if tracker.executables]
     if watching:
         native.wait_idle()

@@ -1,9 +1,9 @@
 """Exports a report as a trace for Chrome and Perfetto.
 
-One process for each IPU of a replica, in nanoseconds of its clock: its layers nested, what its
-slowest tile does, what its mean tile does beside that, and counters of its memory and of the tiles
-that compute. Another process holds the transfers with the host and with streaming memory. All of
-that is modelled; what the host did was measured, and has a process and a clock of its own.
+One process for each IPU of a replica, in nanoseconds of its clock, has nested layers, the slices of
+its slowest tile and of its mean tile, and counters of its memory and of the tiles that compute.
+Another process holds the transfers with the host and with streaming memory. All of these are
+modelled. The host's activity was measured, and has a process and a clock of its own.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def trace(
 
     Args:
         report: the report.
-        launches: how many launches to show, one after the other; all are alike.
-        most_slices: how many slices a track may have, at least 4 for each launch; short ones become
-            one with their neighbors.
-        host: what the host did, if it was recorded.
+        launches: number of launches to show, one after the other; all are alike.
+        most_slices: limit of slices of a track, at least 4 for each launch; short ones are merged
+            with their neighbors.
+        host: activity of the host, if it was recorded.
 
     Returns:
         Data for JSON.
@@ -91,7 +91,7 @@ def to_json(
 
 
 def io_process(report: Report) -> int:
-    """Returns the id of the process that has the transfers: the one after those of the IPUs."""
+    """Returns the id of the process with the transfers, one past the last IPU's."""
     return report.workload.ipus
 
 
@@ -110,7 +110,7 @@ def _metadata(report: Report, transfers: list[Track]) -> Iterator[Event]:
 
 
 def _ns(cycles: float, timeline: Timeline) -> int:
-    """A time in whole nanoseconds: what ends where something begins does so here, too."""
+    """Returns a time in whole nanoseconds, rounded so that adjacent slices stay adjacent."""
     return round(round(cycles * _NANOSECONDS / timeline.clock, 3))
 
 
@@ -154,7 +154,7 @@ def _count(name: str, process: int, at: int, args: dict[str, Any]) -> Event:
 
 
 def live_times(memory: IpuMemory, timeline: Timeline) -> np.ndarray:
-    """Returns when each point of an IPU's liveness curve is, in cycles from the start of a launch.
+    """Returns the time of each point of an IPU's liveness curve, in cycles from the launch.
 
     Args:
         memory: of the IPU.
@@ -179,7 +179,7 @@ def live_times(memory: IpuMemory, timeline: Timeline) -> np.ndarray:
 def _memory_counter(
     memory: IpuMemory, timeline: Timeline, start: int, most: int
 ) -> Iterator[Event]:
-    """The memory of an IPU over a launch, thinned out to what can be seen."""
+    """Yields the memory of an IPU over a launch, thinned out to the visible points."""
     times = live_times(memory, timeline)
     always = int(memory.always_live)
     for index in thinned(memory.live_bytes, most):

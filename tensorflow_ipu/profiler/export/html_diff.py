@@ -18,7 +18,7 @@ def page(before: Report, after: Report, *others: Report) -> str:
     Args:
         before: the first, which the others are compared with.
         after: the second.
-        others: more; the page has a choice of what the first is compared with.
+        others: further reports; the page offers a choice of the second report.
     """
     found = comparison.differences(snapshot.of_report(before), snapshot.of_report(after))
     title = " and ".join(dict.fromkeys(report.name for report in (before, after, *others)))

@@ -1,4 +1,4 @@
-"""Puts a page together: one file with its style, its scripts and its data, that fetches nothing.
+"""Assembles a page: one file with its style, scripts and data, without external resources.
 
 The scripts in `page/` are written by subject. A page has them one after the other in one function,
 so a script uses what those before it define.
@@ -50,8 +50,8 @@ def page(
 
     Args:
         title: its title.
-        static: markup that stands there without JavaScript.
-        data: what the scripts show, for JSON.
+        static: markup that is shown without JavaScript.
+        data: data that the scripts show, for JSON.
         scripts: files of `page/` that it has besides `COMMON_SCRIPTS`.
         start: the function of them that shows the page.
     """
@@ -69,7 +69,7 @@ def page(
 
 
 def script_json(data: Mapping[str, Any]) -> str:
-    """Returns data as JSON that can stand in a script element, whatever its texts are.
+    """Returns data as JSON that is safe in a script element, for any texts in it.
 
     Args:
         data: data for JSON.

@@ -40,7 +40,7 @@ def report(report: Report) -> str:
 
 
 def heading(report: Report) -> str:
-    """Returns what a program is, whether it fits and how long it takes.
+    """Returns the heading of a program: target, fit, cycles and seconds of a launch.
 
     Args:
         report: the report.
@@ -64,10 +64,10 @@ def heading(report: Report) -> str:
 
 
 def differences(changes: Sequence[Difference]) -> str:
-    """Returns the numbers that are not the same in two reports.
+    """Returns a table of the numbers that differ between two reports.
 
     Args:
-        changes: what `comparison.differences` found.
+        changes: the result of `comparison.differences`.
     """
     rows = [
         (change.layer or "(program)", change.metric, change.before, change.after, change.growth)
@@ -111,7 +111,7 @@ def _section(title: str, content: str) -> str:
 
 
 def _insights(report: Report) -> str:
-    """How far the numbers can be trusted, and what would make the program fit."""
+    """Returns the list of findings: labels of the cycles, launches and remedies."""
     found = report.insights
     shares = [f"{100 * s:.1f} % {label}" for label, s in found["share_by_label"].items() if s]
     lines = [f"Cycles are {', '.join(shares)}: a model of the chip, not a measurement."]
@@ -127,7 +127,7 @@ def _insights(report: Report) -> str:
 
 
 def _kinds(report: Report) -> str:
-    """What the busiest IPU does."""
+    """Returns the table of the busiest IPU's cycles by kind."""
     timeline = report.plan.timeline
     rows = [
         (kind, cycles, text_tables.percent(cycles, timeline.cycles))

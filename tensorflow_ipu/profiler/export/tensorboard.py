@@ -51,8 +51,8 @@ def write(
     Args:
         report: the report.
         directory: the log directory, for `tensorboard --logdir`.
-        step: of what is one number, such as the cycles of a launch.
-        host: what the host did, for the trace.
+        step: step of the scalars, such as the cycles of a launch.
+        host: activity of the host, for the trace.
 
     Returns:
         The directory of the run.

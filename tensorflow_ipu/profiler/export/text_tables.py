@@ -55,7 +55,7 @@ def table(rows: Sequence[tuple[str, ...]], right: tuple[int, ...]) -> list[str]:
 
 
 def largest(report: Report) -> list[str]:
-    """Returns what takes most of the fullest IPU at its peak.
+    """Returns the table of the largest tensors at the peak of the fullest IPU.
 
     Args:
         report: the report.
@@ -72,7 +72,7 @@ def largest(report: Report) -> list[str]:
 
 
 def top_operations(report: Report) -> list[str]:
-    """Returns what bounds the cycles; the types of ops, and the ops and transfers, that take most.
+    """Returns tables of bounds, of the dearest op types, and of the dearest operations.
 
     Args:
         report: the report.
@@ -83,7 +83,7 @@ def top_operations(report: Report) -> list[str]:
 
 
 def sum_note(report: Report) -> list[str]:
-    """Returns the line that tells sums over IPUs from the cycles of a launch; none for one IPU.
+    """Returns the line that distinguishes sums over IPUs from a launch; none for one IPU.
 
     Args:
         report: the report.
@@ -100,7 +100,7 @@ def sum_note(report: Report) -> list[str]:
 
 
 def _bounds(report: Report) -> list[str]:
-    """What the cycles of all operations are bound by."""
+    """Returns the table of cycles by bound."""
     sums = dict.fromkeys(BOUNDS, 0.0)
     for row in report.operations():
         sums[row.bound] += row.cycles
@@ -132,7 +132,7 @@ def _types(report: Report) -> list[str]:
 
 
 def _operations(report: Report) -> list[str]:
-    """Ops and transfers, with what bounds them, their share of the roofline and their partition."""
+    """Returns the table of ops and transfers, with bound, roofline share and partition."""
     names = ("cycles", "share", "bound by", "of roof", "type", "partition", "IPU", "runs", "label")
     rows = [(*names, "operation", "layer", "source")]
     rows += [

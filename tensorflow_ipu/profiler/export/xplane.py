@@ -29,8 +29,8 @@ def space(
 
     Args:
         report: the report.
-        most_slices: how many slices a track may have, at least 4.
-        host: what the host did, if it was recorded; a plane with a clock of its own.
+        most_slices: limit of slices of a track, at least 4.
+        host: activity of the host, if it was recorded; a plane with a clock of its own.
     """
     result = xplane_pb2.XSpace()
     for ipu in chip.tracks(report.plan, most_slices):
@@ -42,7 +42,7 @@ def space(
 
 
 def _fill_host(plane: xplane_pb2.XPlane, host: HostActivity) -> None:
-    """Adds what the host did to its plane, a line for each thread."""
+    """Adds the host's activity to its plane, a line for each thread."""
     names: dict[str, int] = {}
     recorded = host_events.threads(host)
     for place, (thread, spans) in enumerate(recorded.items()):
@@ -76,7 +76,7 @@ def _name_events(plane: xplane_pb2.XPlane, names: Mapping[str, int]) -> None:
 
 
 def _fill(plane: xplane_pb2.XPlane, tracks: tuple[Track, ...], scale: float) -> None:
-    """Adds what an IPU does to its plane, a line for each track."""
+    """Adds the tracks of an IPU to its plane, a line for each track."""
     for number, name in enumerate(_STATISTICS, 1):
         plane.stat_metadata[number].id = number
         plane.stat_metadata[number].name = name
@@ -98,7 +98,7 @@ def _fill(plane: xplane_pb2.XPlane, tracks: tuple[Track, ...], scale: float) -> 
 
 
 def _statistics(one: Slice) -> Iterator[tuple[int, str]]:
-    """What is said of a slice, by the number of the statistic."""
+    """Yields number and text of each statistic of a slice."""
     known = {"kind": one.kind, **one.details}
     for number, name in enumerate(_STATISTICS, 1):
         value = known.get(name)

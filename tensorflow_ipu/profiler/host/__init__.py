@@ -1,1 +1,1 @@
-"""Measures what the host does while programs run: compilations, launches, transfers."""
+"""Measures the host's work for programs: compilations, launches, transfers."""

@@ -1,4 +1,4 @@
-"""`HostActivity`: what the host did, and when. Measured, unlike all that is said of the chip."""
+"""`HostActivity`: the host's spans of work with their times. Measured, unlike the chip's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OF_THREADS = "what the threads of feeds do: profile(..., host_threads=True) reco
 
 
 class HostSpan(NamedTuple):
-    """Something that the host did.
+    """A span of work of the host.
 
     Args:
         kind: `compile`, `launch`, `load`, `host to device` or `device to host`.
@@ -42,12 +42,12 @@ class HostSpan(NamedTuple):
 
 
 class ThreadSpan(NamedTuple):
-    """Something that a thread did. One that begins inside another ends there, too.
+    """A span of a thread. A span that begins inside another ends there, too.
 
     Args:
-        name: what it did.
-        begin: when it began, in seconds since recording began.
-        end: when it ended.
+        name: name of the work.
+        begin: start in seconds since recording began.
+        end: end in seconds since recording began.
     """
 
     name: str
@@ -60,7 +60,7 @@ class HostThread(NamedTuple):
 
     Args:
         name: its name.
-        spans: what it did, in order of the beginning.
+        spans: its spans, by start.
     """
 
     name: str
@@ -69,14 +69,14 @@ class HostThread(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class HostActivity:
-    """What the host did for all programs of a stretch of time.
+    """The host's work for all programs in a stretch of time.
 
     Attributes:
-        began: When recording began, in seconds since the epoch.
-        seconds: How long it went on.
-        spans: What was done, in order of the beginning.
-        full: Whether recording ended early, because there was too much.
-        threads: What threads did that feed and launch programs; None if that was not recorded.
+        began: Start of recording, in seconds since the epoch.
+        seconds: Length of the recording in seconds.
+        spans: Spans by start.
+        full: Whether recording ended early, at the limit of events.
+        threads: Spans of the threads that feed and launch programs; None if they were not recorded.
     """
 
     began: float
@@ -95,7 +95,7 @@ class HostActivity:
     )
 
     def of(self, *kinds: str) -> list[HostSpan]:
-        """Returns what was done of some kinds.
+        """Returns the spans of some kinds.
 
         Args:
             *kinds: the kinds.

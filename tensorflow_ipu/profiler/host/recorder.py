@@ -1,4 +1,4 @@
-"""`Recorder`: notes compilations and the engine's events while it is asked to."""
+"""`Recorder`: records compilations and the engine's events between start and stop."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Recorder:
     """Records from the moment it is made until `stop`.
 
     The engine keeps its events until they are read. A thread does that from time to time, and ends
-    recording when there are too many, so that a long training does not fill the memory.
+    recording at a limit, so that a long training does not fill the memory.
 
     Args:
-        store: who knows the events.
-        most: how many events are kept, and how many spans of threads.
+        store: the store of events.
+        most: limit of events, and of spans of threads.
         threads: whether threads are traced, which slows programs.
         statistics: returns the launches of a program and their seconds, by its identifier.
     """
@@ -66,18 +66,18 @@ class Recorder:
         self._thread.start()
 
     def compiled(self, name: str, ordinal: int, began: float, ended: float) -> None:
-        """Notes a compilation; see `events.Observer`."""
+        """Records a compilation; see `events.Observer`."""
         self._compiled.append((name, ordinal, began, ended))
 
     def happened(self, event: native.EngineEvent, name: str) -> None:
-        """Notes an event of the engine; see `events.Observer`."""
+        """Records an event of the engine; see `events.Observer`."""
         if len(self._events) < self._most:
             self._events.append((event, name))
         else:
             self._full = True
 
     def stop(self) -> HostActivity:
-        """Ends recording, and returns what was recorded."""
+        """Ends recording, and returns the activity."""
         self._stopping.set()
         self._thread.join()
         self._store.forget(self)
@@ -94,13 +94,13 @@ class Recorder:
         return HostActivity(began, time.time() - began, tuple(spans), self._full, traced)
 
     def take_over(self) -> None:
-        """Reads what the engine has noted; ends recording if that is too much."""
+        """Reads the engine's events; ends recording at the limit."""
         self._store.collect()
         if self._full:
             self._store.forget(self)
 
     def _spans(self, began: float) -> list[HostSpan]:
-        """Launches with their ends, and everything else as moments."""
+        """Returns launches as spans, and other events as moments."""
         found: list[HostSpan] = []
         # By device, the program of the last launch, and where that is in `found`.
         running: dict[int, tuple[str, int]] = {}
@@ -123,7 +123,7 @@ class Recorder:
     def _end_by_mean(
         self, found: list[HostSpan], launch: tuple[str, int] | None, latest: float
     ) -> None:
-        """Ends a launch whose end nobody has noted, before the next one begins."""
+        """Ends a launch without an end event, before the next one begins."""
         if launch is None:
             return
         executable, index = launch
@@ -133,13 +133,13 @@ class Recorder:
             found[index] = found[index]._replace(end=end, is_mean=True)
 
     def _poll(self) -> None:
-        """What the thread does."""
+        """Reads events periodically until recording stops: the body of the thread."""
         while not self._stopping.wait(_PERIOD):
             self.take_over()
 
 
 def _shifted(threads: Sequence[HostThread], seconds: float) -> tuple[HostThread, ...]:
-    """Threads with times that count from so much earlier."""
+    """Returns threads with times relative to an earlier start."""
     return tuple(
         HostThread(
             thread.name,

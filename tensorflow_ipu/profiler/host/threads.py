@@ -1,4 +1,4 @@
-"""`ThreadTracer`: what TensorFlow's profiler sees of the threads that feed and launch programs."""
+"""`ThreadTracer`: spans of the threads that feed and launch programs, by TensorFlow's profiler."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class ThreadTracer:
         """Ends tracing.
 
         Args:
-            most: how many spans are returned at most.
+            most: limit of returned spans.
 
         Returns:
-            When tracing began, in seconds since the epoch, and what threads did since then.
+            Start of tracing, in seconds since the epoch, and the threads with their spans.
         """
         found: list[HostThread] = []
         try:
@@ -65,7 +65,7 @@ class ThreadTracer:
 
 
 def _threads(space: xplane_pb2.XSpace, most: int) -> Iterator[HostThread]:
-    """The threads that do something for programs, with at most so many spans in all."""
+    """Yields the threads that work for programs, with at most `most` spans in all."""
     left = most
     for plane in space.planes:
         for line in plane.lines:
@@ -76,7 +76,7 @@ def _threads(space: xplane_pb2.XSpace, most: int) -> Iterator[HostThread]:
 
 
 def _spans(plane: xplane_pb2.XPlane, line: xplane_pb2.XLine) -> Iterator[ThreadSpan]:
-    """What a thread did: all that a feed's did, and the ops of the device on others."""
+    """Yields the spans of a thread: all of a feed's thread, and ops of the device on others."""
     is_feed = line.name.startswith(_FEEDS)
     start = line.timestamp_ns / _NANOSECONDS
     for event in line.events:

@@ -1,1 +1,1 @@
-"""What a report knows, as tables and trees: for text, for the HTML page, for programs."""
+"""Tables and trees of a report: for text, for the HTML page, for programs."""

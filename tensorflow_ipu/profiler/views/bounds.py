@@ -1,4 +1,4 @@
-"""What bounds an op (AMP, load/store, exchange, sync ...), and its share of the roofline."""
+"""The bound of an op (AMP, load/store, exchange, sync ...), and its share of the roofline."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ACCESS_BYTES = 8
 
 
 class Roofline(NamedTuple):
-    """How near an op is to what the chip could do.
+    """An op's attained share of the chip's peak, with its arithmetic intensity.
 
     Args:
         intensity: floating-point operations per byte of operands and results; None without any.
@@ -49,16 +49,16 @@ class Roofline(NamedTuple):
 
 
 def of_op(work: OpWork, chip: Chip) -> str:
-    """Returns what bounds an op that runs on the tiles: what takes most of its cycles.
+    """Returns the bound of an op on the tiles: the largest part of its cycles.
 
-    These are exchange, fixed costs (sync, and what it computes on single elements) and the rest of
-    its compute. If it is the last, a product is bound by the matrix units, unless its operands take
-    longer to load than its multiply-adds. What moves data is bound by loads and stores, and so are
-    other vertices if these, of 64 bits each, are half of their cycles or more; else they are bound
-    by vector arithmetic.
+    The parts are exchange, fixed costs (sync, and compute on single elements) and the rest of its
+    compute. If the rest is largest, a product is bound by the matrix units, unless its operands
+    take longer to load than its multiply-adds. Ops that move data are bound by loads and stores. So
+    are other vertices if loads and stores, of 64 bits each, are half of their cycles or more; else
+    they are bound by vector arithmetic.
 
     Args:
-        work: what the op has to do, and what it costs.
+        work: least work and cost of the op.
         chip: the chip.
 
     Returns:
@@ -77,7 +77,7 @@ def of_op(work: OpWork, chip: Chip) -> str:
 
 
 def of_transfer(kind: str) -> str:
-    """Returns what bounds a transfer.
+    """Returns the bound of a transfer.
 
     Args:
         kind: kind of its segments: `host`, `streaming`, `link` or `collective`.
@@ -90,12 +90,12 @@ def roofline(work: OpWork, chip: Chip) -> Roofline:
 
     Cycles at the roof are the most of: operations / peak rate of all tiles (of the matrix units for
     products, else one operation per lane and cycle of the vector units); bytes read / load rate of
-    all tiles; bytes written / store rate; and, for what only moves data between tiles, bytes
+    all tiles; bytes written / store rate; and, for ops that only move data between tiles, bytes
     written / exchange rate. Attainable rate = operations / that time. Source: Williams, Waterman
     and Patterson, "Roofline" (2009), with the rates of `configs/chips.py`.
 
     Args:
-        work: what the op has to do, and what it costs.
+        work: least work and cost of the op.
         chip: the chip.
     """
     moves = work.moves and work.cost.exchange > 0
@@ -136,13 +136,13 @@ def transfer_share(kind: str, num_bytes: float, cycles: float, chip: Chip) -> fl
 
 
 def collective_bytes(op_type: str, num_bytes: int, replicas: int) -> float:
-    """Returns the bytes that each replica of a collective has to send at least.
+    """Returns the least number of bytes that each replica of a collective sends.
 
     Of n replicas each sends (n - 1) / n of the tensor to others; for a sum that all get, twice:
     parts of the sums, then the sums. Source: any text on ring all-reduce.
 
     Args:
-        op_type: type of the op; empty for what gathers a variable.
+        op_type: type of the op; empty for the gathering of a variable.
         num_bytes: of the whole tensor.
         replicas: that do it together.
     """

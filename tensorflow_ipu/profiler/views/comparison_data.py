@@ -31,7 +31,7 @@ def comparison_data(before: Report, after: Report) -> dict[str, Any]:
 
     Layers are matched by their paths, operations by layer, name and type; else by the same without
     numbers in names and, at last, operations by layer, type and phase, always in the order of the
-    program. What only one report has stands alone.
+    program. A row of one report only stands alone.
 
     Args:
         before: the first.
@@ -57,11 +57,11 @@ def comparison_data(before: Report, after: Report) -> dict[str, Any]:
 
 
 def pairs(before: Sequence[Operation], after: Sequence[Operation]) -> list[_Pair[Operation]]:
-    """Returns the operations of two reports by twos, those with most cycles first.
+    """Pairs the operations of two reports, in order of the cycles.
 
     Args:
-        before: those of the first report.
-        after: those of the second.
+        before: operations of the first report.
+        after: operations of the second.
     """
     first, second = (sorted(rows, key=lambda row: row.place) for rows in (before, after))
     found = _matched(first, second, (_named, _numbered, _placed))
@@ -69,17 +69,17 @@ def pairs(before: Sequence[Operation], after: Sequence[Operation]) -> list[_Pair
 
 
 def _named(row: Operation) -> Hashable:
-    """What operations that are the same have in common."""
+    """Returns the key of an operation that matches equal names."""
     return path(row.layer), row.name, row.type, row.ipu
 
 
 def _numbered(row: Operation) -> Hashable:
-    """The same but for numbers, which layers get in the order in which a process makes them."""
+    """Returns the key without numbers, which layers get in the order of their creation."""
     return _plain(path(row.layer)), _plain(row.name), row.type
 
 
 def _placed(row: Operation) -> Hashable:
-    """What operations have in common that stand in the same place of a layer."""
+    """Returns the key of an operation that matches its place in a layer."""
     return _plain(path(row.layer)), row.type, row.phase
 
 
@@ -91,7 +91,7 @@ def _plain(name: str) -> str:
 def _matched(
     before: Iterable[_Row], after: Iterable[_Row], keys: Sequence[Callable[[_Row], Hashable]]
 ) -> list[_Pair[_Row]]:
-    """Rows with equal keys by twos, in their order, by the first key that matches; others alone."""
+    """Pairs rows with equal keys, in their order, by the first key that matches; others alone."""
     found: list[_Pair[_Row]] = []
     left, right = list(before), list(after)
     for key in keys:
@@ -110,7 +110,7 @@ def _matched(
 
 
 def _head(report: Report) -> dict[str, Any]:
-    """What a report is, and its most important numbers."""
+    """Returns the identity of a report and its most important numbers."""
     return {
         "name": report.name,
         "created": report.created,
@@ -155,7 +155,7 @@ def _memory(report: Report) -> list[dict[str, Any]]:
 
 
 def _fewer(values: np.ndarray) -> list[int]:
-    """Values over the program, of many the largest of neighbors."""
+    """Returns values over the program, thinned out to the largest of neighbors."""
     size = -(-len(values) // _STEPS) or 1
     starts = np.arange(0, len(values), size)
     found: list[int] = np.maximum.reduceat(values, starts).tolist() if len(values) else [0]

@@ -1,4 +1,4 @@
-"""`layer_tree`: layers as the nested name scopes that they are, with what they take."""
+"""`layer_tree`: layers as nested name scopes, with cycles, work and bytes."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ class LayerNode(NamedTuple):
     """A layer in a tree, with all layers in it.
 
     Args:
-        name: last part of its name scope; that of the root is empty.
-        path: its name scope, as `encoder/layer_0/attention`; of ops in no layer what stands for one
-            as in `LayerRow`.
+        name: last part of its name scope; empty for the root.
+        path: its name scope, as `encoder/layer_0/attention`; for ops in no layer its stand-in, as
+            in `LayerRow`.
         parent: position of the layer around it, None for the root.
         end: position one past the last layer in it.
         depth: layers around it.
         cycles: of one launch of a replica, on all IPUs.
-        own_cycles: those of operations that are in no layer in it.
+        own_cycles: cycles of operations that are in no inner layer.
         share: its part of the cycles of all operations, 0 to 1.
         forward: its cycles in the forward pass.
-        backward: those in the backward pass.
-        update: those of weight updates.
+        backward: its cycles in the backward pass.
+        update: its cycles in weight updates.
         compute: cycles that tiles compute.
         exchange: cycles that tiles exchange data.
         sync: cycles that tiles wait for each other.
         transfer: cycles that data come from host, streaming memory and other IPUs, or go there.
         flops: floating-point operations of one launch, as far as there are formulas.
         ops: number of ops.
-        variable_bytes: what one replica keeps of its variables.
+        variable_bytes: bytes of its variables on one replica.
         activation_bytes: results of its forward ops, each counted once.
-        temporary: most bytes on a tile that an op of it needs besides.
-        label: how far the cycles can be trusted: half of them no better.
+        temporary: most bytes of temporaries on a tile, of one of its ops.
+        label: median label of the cycles.
     """
 
     name: str
@@ -84,7 +84,7 @@ class _Draft:
         self.labels: dict[Label, float] = {}
 
     def include(self, other: _Draft) -> None:
-        """Adds what a layer in it takes."""
+        """Adds the numbers of an inner layer."""
         for name in _SUMS:
             self.sums[name] += other.sums[name]
         self.temporary = max(self.temporary, other.temporary)
@@ -97,7 +97,7 @@ def path(layer: str) -> str:
     """Returns the path of the layer that has a name: its scopes without empty ones.
 
     Args:
-        layer: name of a layer, or what stands for one.
+        layer: name of a layer, or its stand-in.
     """
     return "/".join(_scopes(layer))
 
@@ -112,10 +112,11 @@ def layer_tree(plan: Plan, operations: Iterable[Operation]) -> tuple[LayerNode, 
 
     Args:
         plan: memory and time of a program.
-        operations: what takes cycles in it.
+        operations: its operations with their cycles.
 
     Returns:
-        Layers in the order of the program, those in a layer after it. The first is the program.
+        Layers in the order of the program, inner layers after their outer one. The first is the
+        program.
     """
     root = _Draft("", "")
     _add_program(root, plan)
@@ -138,13 +139,13 @@ def positions(nodes: Sequence[LayerNode]) -> dict[str, int]:
     """Returns the positions of layers in a tree by their paths.
 
     Args:
-        nodes: what `layer_tree` returned.
+        nodes: the result of `layer_tree`.
     """
     return {node.path: position for position, node in enumerate(nodes) if position}
 
 
 def _add_program(root: _Draft, plan: Plan) -> None:
-    """Adds what does not depend on the chip."""
+    """Adds the numbers that do not depend on the chip: ops, work and bytes."""
     workload = plan.workload
     for op in workload.ops:
         sums = _find(root, group(op) or NO_LAYER).sums
@@ -170,7 +171,7 @@ def _find(root: _Draft, layer: str) -> _Draft:
 
 
 def _accumulate(draft: _Draft) -> None:
-    """Adds to each layer what the layers in it take."""
+    """Adds the numbers of inner layers to each layer."""
     for inner in draft.inner.values():
         _accumulate(inner)
         draft.include(inner)
@@ -179,7 +180,7 @@ def _accumulate(draft: _Draft) -> None:
 def _flatten(
     draft: _Draft, parent: int | None, depth: int, total: float, nodes: list[LayerNode]
 ) -> None:
-    """Appends a layer and those in it."""
+    """Appends a layer and its inner layers."""
     position = len(nodes)
     sums = draft.sums
     node = LayerNode(

@@ -1,4 +1,4 @@
-"""The tensors that an IPU has at a step, and those on a tile."""
+"""The tensors that are live on an IPU or a tile at a step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensorflow_ipu.planner.plan import Plan
 
 
 class LiveTensor(NamedTuple):
-    """A tensor that an IPU has at a step.
+    """A tensor that is live on an IPU at a step.
 
     Args:
         name: of the tensor; of an op's temporaries the name of the op.
@@ -32,11 +32,11 @@ class LiveTensor(NamedTuple):
 
 
 def at_step(plan: Plan, details: Details, step: int, ipu: int = 0) -> tuple[LiveTensor, ...]:
-    """Returns what an IPU has at a step, the largest first; code and the like are left out.
+    """Returns the tensors that are live on an IPU at a step, the largest first, without code.
 
     Args:
         plan: memory and time of a program.
-        details: what the plan is made of.
+        details: summands of the plan.
         step: number of the step.
         ipu: IPU within the replica.
 
@@ -65,18 +65,18 @@ def at_step(plan: Plan, details: Details, step: int, ipu: int = 0) -> tuple[Live
 def on_tile(
     plan: Plan, details: Details, tile: int, step: int | None = None, ipu: int = 0
 ) -> dict[str, int]:
-    """Returns the bytes that a tile has of each tensor at a step, those with most first.
+    """Returns the bytes of each tensor on a tile at a step, the largest first.
 
     Args:
         plan: memory and time of a program.
-        details: what the plan is made of.
+        details: summands of the plan.
         tile: number of the tile.
-        step: number of the step; that at which the fullest tile has most if left out.
+        step: number of the step; by default the step of the fullest tile's peak.
         ipu: IPU within the replica.
 
     Returns:
-        Bytes by name. They add up to those of the tile, with code by its kind, and the temporaries
-        of the op under `temporaries`.
+        Bytes by name. They add up to the bytes of the tile, with code by its kind, and the
+        temporaries of the op under `temporaries`.
 
     Raises:
         IndexError: there is no such tile, step or IPU.
@@ -101,7 +101,7 @@ def _of_ipu(details: Details, ipu: int) -> MemoryDetails:
 
 
 def _fullest_step(memory: MemoryDetails) -> int | None:
-    """The step at which tile 0 has most; None in an IPU without ops."""
+    """Returns the step of tile 0's peak; None for an IPU without ops."""
     if not len(memory.steps):
         return None
     change = np.zeros(len(memory.steps) + 1, np.int64)

@@ -19,13 +19,13 @@ def memory_tables(plan: Plan, details: Details, texts: Texts) -> list[dict[str, 
 
     Args:
         plan: memory and time of a program.
-        details: what the plan is made of.
+        details: summands of the plan.
         texts: receives the texts.
 
     Returns:
-        For each IPU its totals and categories; the liveness of its steps; what is always live with
-        its mapping to tiles; what is not, with its first and last step. The bytes of the latter on
-        a tile follow from their number: see `tile_mapping.spread`.
+        For each IPU its totals and categories; the liveness of its steps; residents with their
+        mapping to tiles; transients with first and last step. The bytes of a transient on a tile
+        follow from its size: see `tile_mapping.spread`.
     """
     return [
         _of_ipu(memory, detail, exact, texts)
@@ -77,7 +77,7 @@ def _of_ipu(memory: IpuMemory, detail: MemoryDetails, exact: bool, texts: Texts)
 
 
 def _residents(detail: MemoryDetails, texts: Texts) -> dict[str, Any]:
-    """What is always live, with mappings that several may have."""
+    """Returns the residents, with a table of distinct mappings."""
     mappings: dict[bytes, int] = {}
     found: list[list[int]] = []
     rows: list[tuple[Any, ...]] = []
@@ -101,7 +101,7 @@ def _residents(detail: MemoryDetails, texts: Texts) -> dict[str, Any]:
 
 
 def _stretches(detail: MemoryDetails, texts: Texts) -> dict[str, list[Any]]:
-    """What is not always live."""
+    """Returns the transients with their live ranges."""
     found = detail.stretches
     sizes = [stretch.num_bytes for stretch in found]
     worst = tile_mapping.fullest(np.array(sizes, np.int64), detail.compute_tiles)
@@ -116,7 +116,7 @@ def _stretches(detail: MemoryDetails, texts: Texts) -> dict[str, list[Any]]:
 
 
 def _curves(detail: MemoryDetails) -> dict[str, Any]:
-    """The liveness of what is planned now, where a saved plan had another."""
+    """Returns the liveness of the present plan, for a saved plan with another."""
     changes = np.zeros((2, len(detail.steps) + 1), np.int64)
     for stretch in detail.stretches:
         size = np.array([stretch.num_bytes], np.int64)

@@ -1,4 +1,4 @@
-"""`Operation`: an op or a transfer with what it takes, what bounds it and how it is divided."""
+"""`Operation`: an op or a transfer with its cycles, bound and partition."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ FORWARD = "forward"
 
 
 class Operation(NamedTuple):
-    """What takes cycles in a launch of a replica: an op, or a transfer.
+    """An op or a transfer with its cycles in a launch of a replica.
 
     Args:
-        name: of the op; of a transfer that no op makes, what is transferred.
+        name: of the op; for a transfer that no op makes, of the transferred tensor.
         type: op type of TensorFlow; of a transfer that no op makes `host in`, `host out`,
             `streaming in`, `streaming out`, `link` or `collective`.
-        layer: the layer it is in, or what stands for one as in `LayerRow`.
+        layer: the layer it is in, or its stand-in, as in `LayerRow`.
         ipu: the IPU it runs on.
         phase: `forward`, `backward` or `update`.
         runs: executions.
@@ -30,14 +30,14 @@ class Operation(NamedTuple):
         sync: part of it that tiles wait for each other.
         transfer: part of it that data come or go: from and to host, streaming memory, other IPUs.
         share: part of the cycles of all operations, 0 to 1.
-        bound: what it is bound by, one of `bounds.BOUNDS`: `AMP`, `vector`, `load/store`,
-            `exchange`, `sync`, `host`, `streaming`, `link`.
-        roofline: cycles at the roof / cycles taken, 0 to 1: see `bounds.roofline` and,
-            for transfers, `bounds.transfer_share`; None for what only waits.
+        bound: its bound, one of `bounds.BOUNDS`: `AMP`, `vector`, `load/store`, `exchange`, `sync`,
+            `host`, `streaming`, `link`.
+        roofline: cycles at the roof / cycles taken, 0 to 1: see `bounds.roofline` and, for
+            transfers, `bounds.transfer_share`; None for a wait.
         partition: how it is divided over the tiles, as `positions 46, outputs 32; partials
-            float32`; empty where nothing was chosen.
+            float32`; empty if there is no choice.
         tiles: tiles that have a part of it.
-        temporary: bytes on the fullest tile that only it needs.
+        temporary: bytes of its temporaries on the fullest tile.
         vertex_state: bytes of vertex descriptions per tile.
         exchange_code: bytes of exchange code per tile.
         flops: of all runs, None without a formula.
@@ -45,16 +45,15 @@ class Operation(NamedTuple):
         peak_share: `rate` / peak of the IPU's matrix units for its types.
         intensity: operations per byte of operands and results.
         attainable: operations a second at the roof.
-        num_bytes: of one run of a transfer; None for what computes.
+        num_bytes: of one run of a transfer; None for computation.
         peer: IPU that a copy between IPUs goes to, and keeps as busy as the first; else None.
         op: index into `Workload.ops`, None for a transfer that no op makes.
-        fused: indices of ops before it that are computed with it, as one map of elementwise
-            functions; its numbers are those of all of them.
-        place: where it is in the program: index of an op, -1 at the start, and -1 before the op, 0
-            at it or 1 after it.
+        fused: indices of the other ops of its fused group; its numbers are the group's.
+        place: its place in the program: index of an op, -1 at the start, and -1 before the op, 0 at
+            it or 1 after it.
         stage: pipeline stage, None outside of pipelines.
         source: line of the user's program.
-        label: how far the cycles can be trusted.
+        label: label of the cycles.
     """
 
     name: str
@@ -97,7 +96,7 @@ class Operation(NamedTuple):
 
 
 def kind_of(op: Op) -> str:
-    """Returns the kind of the segments of an op; empty for one that computes on the tiles.
+    """Returns the kind of the segments of an op; empty for an op that computes on the tiles.
 
     Args:
         op: the op.

@@ -1,4 +1,4 @@
-"""`operations`: what takes cycles in a launch, op by op and transfer by transfer."""
+"""`operations`: the cycles of a launch, op by op and transfer by transfer."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _KINDS_OF_WAITS = (HOST_IN, HOST_OUT, STREAMING_IN, STREAMING_OUT)
 
 
 def operations(plan: Plan, details: Details) -> tuple[Operation, ...]:
-    """Returns what takes cycles in a launch, the most expensive first.
+    """Returns the ops and transfers of a launch, the most expensive first.
 
-    Without a pipeline the cycles of an IPU, with copies that come to it, add up to those of the
-    launch, but for what the IPU waits for others. In a pipeline they are those of all mini-batches,
-    without what is computed again.
+    Without a pipeline, the cycles of an IPU, with copies that come to it, add up to the launch's,
+    except for waits for other IPUs. In a pipeline they are the cycles of all mini-batches, without
+    recomputation.
 
     Args:
         plan: memory and time of a program.
-        details: what the plan is made of.
+        details: summands of the plan.
     """
     table = _Table(plan, details)
     rows = [*table.ops(), *table.transfers(), *table.waits()]
@@ -91,7 +91,7 @@ class _Table:
             yield self._transfer(item, layer or (group(made) if made else ""), made)
 
     def waits(self) -> Iterator[Operation]:
-        """Returns the rows of transfers beside the computation that end after it."""
+        """Returns the rows of transfers that end after the computation beside them."""
         return map(self._wait, self._waits)
 
     def _computing(self, time: OpTime, op: Op) -> Operation:
@@ -161,7 +161,7 @@ class _Table:
         )
 
     def _wait(self, segment: Segment) -> Operation:
-        """The row of what an IPU waits for at the end."""
+        """Returns the row of an IPU's wait at the end of a launch."""
         return EMPTY._replace(
             name=f"wait for {segment.name}",
             type=segment.name,
@@ -175,7 +175,7 @@ class _Table:
         )
 
     def _row(self, op: Op, time: OpTime, **numbers: object) -> Operation:
-        """The row of an op, with numbers that depend on what it does."""
+        """Returns the row of an op, with the numbers that depend on its kind."""
         fields: Mapping[str, object] = {
             "name": op.name,
             "type": op.type,
@@ -199,11 +199,11 @@ class _Table:
         return EMPTY._replace(**fields)  # type: ignore[arg-type]
 
     def _part(self, cycles: float) -> float:
-        """The part of the cycles of all operations."""
+        """Returns the share of the cycles of all operations."""
         return cycles / self._total if self._total else 0.0
 
     def _share(self, kind: str, size: int | None, cost: Cost, op: Op | None = None) -> float | None:
-        """The share of its bandwidth that a transfer attains."""
+        """Returns the share of its bandwidth that a transfer attains."""
         if size is None:
             return None
         moved: float = size
@@ -212,7 +212,7 @@ class _Table:
         return bounds.transfer_share(kind, moved, cost.cycles, self._chip)
 
     def _replicas(self, op: Op | None) -> int:
-        """How many replicas do a collective together."""
+        """Returns the number of replicas of a collective."""
         group = op_names.COLLECTIVES[op.type].group if op else ""
         wanted = int(op.attributes.get(group) or 0) if op else 0
         return min(wanted or self._plan.settings.replicas, self._plan.settings.replicas)

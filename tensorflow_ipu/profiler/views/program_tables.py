@@ -20,7 +20,7 @@ def op_table(
 
     Args:
         workload: the program.
-        rows: what takes cycles in it.
+        rows: its operations with their cycles.
         layers: positions of its layers.
         texts: receives the texts.
     """
@@ -101,12 +101,12 @@ class _Types:
 
 
 def _shape(shape: tuple[int, ...], entries: int) -> list[int]:
-    """The dimensions of all that a buffer holds."""
+    """Returns the dimensions of all tensors of a buffer together."""
     return list(shape) if entries == 1 else [entries, *shape]
 
 
 def _accesses(workload: Workload) -> tuple[list[int | None], list[list[int]]]:
-    """The op that makes each tensor, and those that use it; not those that run others."""
+    """Returns the producer of each tensor, and its users, without ops that run other ops."""
     makers: list[int | None] = [None] * len(workload.buffers)
     users: list[list[int]] = [[] for _ in workload.buffers]
     for index, op in enumerate(workload.ops):
@@ -124,7 +124,7 @@ def _accesses(workload: Workload) -> tuple[list[int | None], list[list[int]]]:
 def _add_makers(
     workload: Workload, makers: list[int | None], users: list[list[int]], index: int, op: Op
 ) -> None:
-    """Notes what an op makes; of what is there before, it is a user."""
+    """Records the results of an op; if a buffer exists already, the op is a user of it."""
     for operand in op.outputs:
         buffer = operand.buffer
         if buffer is None:
@@ -136,6 +136,6 @@ def _add_makers(
 
 
 def _source(workload: Workload, maker: int | None, users: Sequence[int]) -> str:
-    """The line that made a tensor, or used it first."""
+    """Returns the user's line of the op that made a tensor, or used it first."""
     first = maker if maker is not None else next(iter(users), None)
     return "" if first is None else workload.ops[first].source

@@ -1,4 +1,4 @@
-"""`program_tree`: what is executed, in order: loops, calls, branches, stages, ops, transfers."""
+"""`program_tree`: a launch in order: loops, calls, branches, stages, ops, transfers."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class ProgramNode(NamedTuple):
             phase of a pipeline's stage), `op`, or the kind of a transfer: `host in`, `host out`,
             `streaming in`, `streaming out`, `link`, `collective`.
         name: of the op, stage or transfer.
-        op: index into `Workload.ops`; None for what is no op.
-        row: position of its operation, None for what has parts.
+        op: index into `Workload.ops`; None if it is no op.
+        row: position of its operation, None for a node with parts.
         ipu: the IPU it runs on; None for the program.
         end: position one past the last part in it.
         depth: parts around it.
-        trips: iterations of a loop; None for what is no loop.
+        trips: iterations of a loop; None if it is no loop.
         runs: executions in a launch.
         cycles: of all runs in a launch, with all parts.
-        label: how far the cycles can be trusted: half of them no better.
+        label: median label of the cycles.
     """
 
     kind: str
@@ -60,16 +60,16 @@ class ProgramNode(NamedTuple):
 def program_tree(
     plan: Plan, order: np.ndarray, operations: Sequence[Operation]
 ) -> tuple[ProgramNode, ...]:
-    """Returns what is executed in a launch, in order.
+    """Returns the parts of a launch as a tree, in order of execution.
 
     Args:
         plan: memory and time of a program.
-        order: indices of the ops in the order in which they are executed.
-        operations: what takes cycles in it.
+        order: indices of the ops in the order of execution.
+        operations: its operations with their cycles.
 
     Returns:
-        Parts in the order of execution, those in a part after it; without ops that take no time.
-        The first is the program.
+        Parts in the order of execution, inner parts after their outer one; without ops that take no
+        time. The first is the program.
     """
     tree = _Tree(plan, order, operations)
     tree.add_program()
@@ -114,10 +114,10 @@ class _Tree:
             position = self._end(position)
 
     def _stages(self, begin: int, end: int) -> dict[int, list[int]]:
-        """The positions of each phase of a stage, at the first of them; nothing at the others.
+        """Returns the positions of each phase of a stage, at the first of them; none at the others.
 
-        Stages are on IPUs of their own, so their ops stand together whatever is between them. What
-        has no phase is in that of the stage before it.
+        Stages are on IPUs of their own, so their ops are grouped even with other ops between them.
+        Ops without a phase are in the phase of the stage before them.
         """
         found: dict[int, list[int]] = {}
         groups: dict[tuple[int, str], list[int]] = {}
@@ -144,7 +144,7 @@ class _Tree:
         self._close(node)
 
     def _add_op(self, position: int) -> None:
-        """Adds an op with what it runs, and the transfers before and after it."""
+        """Adds an op with its callees, and the transfers before and after it."""
         index = self._order[position]
         op = self._workload.ops[index]
         self._add_rows((index, -1))
@@ -193,7 +193,7 @@ class _Tree:
         return COLLECTIVE if kind == COLLECTIVE else OP
 
     def _end(self, position: int) -> int:
-        """The position after an op and all that it runs, which stay together."""
+        """Returns the position after an op and its callees, which stay together."""
         index = self._order[position]
         return position + self._workload.ops[index].end - index
 
@@ -233,7 +233,7 @@ class _Tree:
 
 
 def _container(op: Op) -> str:
-    """The kind of an op that runs others."""
+    """Returns the kind of an op that runs others."""
     if op_names.is_conditional(op.type):
         return CONDITIONAL
     return LOOP if op_names.is_loop(op.type) or op.trip_count is not None else CALL

@@ -20,13 +20,13 @@ _PIXEL = 1 / 16_384
 
 
 class Span(NamedTuple):
-    """An op, a transfer, a phase of a pipeline's stage, or what an IPU waits.
+    """An op, a transfer, a phase of a pipeline's stage, or a wait of an IPU.
 
     Args:
         start: cycles from the start of the launch.
         length: cycles.
         kind: `op`, or the kind of its segment if it is another; empty for several, merged.
-        name: of the op, stage or transfer; how many they are for several, merged.
+        name: of the op, stage or transfer; the number of merged ones.
         row: position of its operation, None if it is not one.
         layer: position of its layer, None if it is in none.
         stage: pipeline stage, None outside of pipelines.
@@ -69,13 +69,13 @@ class LayerSpan(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class IpuSpans:
-    """What an IPU does in a launch.
+    """The spans of an IPU in a launch.
 
     Attributes:
         ipu: IPU within the replica.
-        spans: What it does, in order.
-        layers: What layers it does that for, in order; outer ones before those in them.
-        merged: How many spans became parts of others.
+        spans: Its spans, in order.
+        layers: The layers of these spans, in order; outer ones before inner ones.
+        merged: Number of spans that became parts of others.
     """
 
     ipu: int
@@ -87,14 +87,13 @@ class IpuSpans:
 def spans(
     plan: Plan, operations: Sequence[Operation], layers: Sequence[LayerNode], most: int = MOST_SPANS
 ) -> tuple[IpuSpans, ...]:
-    """Returns what each IPU does in a launch, as the plan's timeline has it.
+    """Returns the spans of each IPU in a launch, from the plan's timeline.
 
     Args:
         plan: memory and time of a program.
-        operations: what takes cycles in it.
+        operations: its operations with their cycles.
         layers: its layers.
-        most: how many spans there may be; of more, neighbors that are too short to be seen become
-            one.
+        most: limit of spans; beyond it, neighbors too short to be visible are merged.
     """
     index = _Index(operations, layers)
     by_ipu: dict[int, list[Segment]] = {memory.ipu: [] for memory in plan.memory}
@@ -178,7 +177,7 @@ def _shortest(made: Iterable[Sequence[Span]], total: float, most: int) -> float:
 
 
 def _merged(whole: Sequence[Span], shortest: float) -> list[Span]:
-    """Spans, of which neighbors become one as long as that is shorter than something."""
+    """Returns spans with neighbors merged that are together shorter than a limit."""
     if not shortest:
         return list(whole)
     found: list[Span] = []
@@ -201,7 +200,7 @@ def _merged(whole: Sequence[Span], shortest: float) -> list[Span]:
 
 
 def _layers(whole: Sequence[Span], layers: Sequence[LayerNode], shortest: float) -> list[LayerSpan]:
-    """The layers of spans, outer ones too; neighbors in one layer are together."""
+    """Returns the layers of spans, outer ones too; neighbors in one layer are together."""
     found: list[LayerSpan] = []
     open_: list[tuple[int, float]] = []  # layers that go on, with their starts
     end = 0.0
@@ -227,7 +226,7 @@ def _layers(whole: Sequence[Span], layers: Sequence[LayerNode], shortest: float)
 
 
 def _path(layer: int | None, layers: Sequence[LayerNode]) -> list[int]:
-    """A layer with those around it, the outermost first, without the program."""
+    """Returns a layer and its outer layers, the outermost first, without the program."""
     found: list[int] = []
     while layer:
         found.append(layer)

@@ -55,12 +55,12 @@ def columns(
 
 
 def rounded(column: Iterable[Any]) -> list[Any]:
-    """Returns values for JSON, fractions as far as they say something; small ones keep 4 digits."""
+    """Returns values for JSON, fractions to their significant digits; small ones keep 4 digits."""
     return [_round(value) if type(value) is float else value for value in column]
 
 
 def _round(value: float) -> float | int:
-    """A number with as many digits as say something."""
+    """Returns a number rounded to its significant digits."""
     if abs(value) < 1:
         return float(f"{value:.4g}")
     short = round(value, _DIGITS)

@@ -31,12 +31,12 @@ class View:
 
     @functools.cached_property
     def details(self) -> Details:
-        """What the plan is made of: ops in order, tensors of each step and tile."""
+        """The summands of the plan: ops in order, tensors of each step and tile."""
         return details.details(self.plan)
 
     @functools.cached_property
     def operations(self) -> tuple[Operation, ...]:
-        """What takes cycles in a launch, the most expensive first."""
+        """The ops and transfers of a launch, the most expensive first."""
         return operations.operations(self.plan, self.details)
 
     @functools.cached_property
@@ -46,14 +46,13 @@ class View:
 
     @functools.cached_property
     def program(self) -> tuple[ProgramNode, ...]:
-        """What is executed, in order; the first is the whole program."""
+        """The tree of a launch in order of execution; the first is the whole program."""
         return program_tree.program_tree(self.plan, self.details.order, self.operations)
 
     def spans(self, most: int = spans.MOST_SPANS) -> tuple[IpuSpans, ...]:
-        """Returns what each IPU does in a launch.
+        """Returns the spans of each IPU in a launch.
 
         Args:
-            most: how many spans there may be; of more, neighbors that are too short to be seen
-                become one.
+            most: limit of spans; beyond it, neighbors too short to be visible are merged.
         """
         return spans.spans(self.plan, self.operations, self.layers, most)

@@ -1,4 +1,4 @@
-"""Bytes, peak rates and fixed costs of ops: what rooflines and bounds are made of."""
+"""Bytes, peak rates and fixed costs of ops: the inputs of rooflines and bounds."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _SPARSE_UPDATES = "ResourceSparseApply"
 
 
 class OpWork(NamedTuple):
-    """What one run of an op has to do at least, and what it costs.
+    """The least work of one run of an op, and its cost.
 
     Args:
         flops: floating-point operations, 0 without a formula.
-        read: bytes of operands that it has to read.
-        written: bytes that it has to write.
+        read: bytes of operands to read.
+        written: bytes to write.
         tiles: tiles that have a part of it.
         matrix: whether it is a product that the matrix units compute.
-        moves: whether it moves data and computes nothing else, or next to nothing.
+        moves: whether it moves data, with little or no arithmetic.
         peak: floating-point operations of one tile per cycle at most, for its types and units.
-        matrix_peak: those of its matrix unit.
+        matrix_peak: the same for its matrix unit.
         fixed: cycles of compute that it takes on single elements: starting vertices.
-        cost: what it costs.
+        cost: its cost.
     """
 
     flops: int
@@ -53,10 +53,10 @@ class OpWork(NamedTuple):
 
 
 class WorkTable:
-    """Finds the work of ops.
+    """Least work of ops.
 
     Args:
-        settings: what the program is planned for.
+        settings: chip, replicas and options.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -71,9 +71,9 @@ class WorkTable:
 
         Args:
             op: the op.
-            cost: what it costs.
-            partition: how it is divided over the tiles, where that was chosen.
-            before: ops that are computed with it, as one map.
+            cost: its cost.
+            partition: its division over the tiles, if there is a choice.
+            before: other ops of its fused group.
         """
         spec, chip = _map_spec((*before, op)) if before else op.spec, self._settings.chip
         matrix = partition is not None and _MATRIX_DIMENSION in dict(partition.parts)
@@ -102,7 +102,7 @@ class WorkTable:
 
 
 def _map_spec(ops: Sequence[Op]) -> OpSpec:
-    """Several ops as one: what comes from outside of them, and what the last makes."""
+    """Returns a fused group as one op: external operands in, the last op's results out."""
     made = {operand.buffer for op in ops[:-1] for operand in op.outputs}
     inputs = dict.fromkeys(
         operand
@@ -128,10 +128,10 @@ def _tiles(spec: OpSpec, tiles: int) -> int:
 
 
 def _bytes(spec: OpSpec) -> tuple[int, int]:
-    """Bytes that an op has to read and write.
+    """Returns the bytes that an op has to read and to write.
 
-    An op that takes or changes slices reads and writes as many bytes of a tensor as the slices
-    have: those of its result or, of an update, those of its largest operand but the first.
+    An op on slices of a tensor reads and writes the bytes of the slices. These are the bytes of its
+    result or, of an update, of its largest operand after the first.
     """
     read = [tensor.num_bytes for tensor in spec.inputs]
     written = [tensor.num_bytes for tensor in spec.outputs]

@@ -1,1 +1,1 @@
-"""What a trace shows, as tracks of slices for all formats: the chip modelled, the host measured."""
+"""Tracks of slices, which all trace formats show: the chip modelled, the host measured."""

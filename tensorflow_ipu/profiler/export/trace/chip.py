@@ -1,4 +1,4 @@
-"""The tracks of an IPU: its layers, its slowest tile, its mean tile and what they wait for."""
+"""The tracks of an IPU: its layers, its slowest tile, its mean tile, and their waits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WAIT = "wait"
 
 
 class Waits(NamedTuple):
-    """What the tiles of an IPU do in a launch, in cycles. Modelled.
+    """Cycles of a launch that the tiles of an IPU compute and wait. Modelled.
 
     Args:
         mean_busy: of computation of the mean tile.
@@ -40,14 +40,14 @@ class Waits(NamedTuple):
 
 
 class IpuTracks(NamedTuple):
-    """What one IPU does in a launch.
+    """The tracks of one IPU in a launch.
 
     Args:
         ipu: IPU within the replica.
         layers: name scopes, nested.
-        slowest: what the slowest tile of each step does.
-        mean: what the mean tile does beside it.
-        used: when the number of tiles that compute changes, in cycles, and to what.
+        slowest: slices of the slowest tile of each step.
+        mean: slices of the mean tile.
+        used: changes of the number of computing tiles: time in cycles, and the new number.
         waits: sums.
     """
 
@@ -60,7 +60,7 @@ class IpuTracks(NamedTuple):
 
 
 def tracks(plan: Plan, most: int = MOST_SLICES) -> list[IpuTracks]:
-    """Returns what each IPU does in a launch.
+    """Returns the tracks of each IPU in a launch.
 
     Args:
         plan: memory and time of the program.
@@ -95,7 +95,7 @@ def _tracks(
 
 
 def _slice(plan: Plan, segment: Segment) -> Slice:
-    """What the slowest tile does in a stretch."""
+    """Returns the slice of the slowest tile for a segment."""
     details: dict[str, Any] = {"cycles": segment.cycles, "label": segment.label.value}
     if segment.op is not None:
         op = plan.workload.ops[segment.op]
@@ -109,7 +109,7 @@ def _slice(plan: Plan, segment: Segment) -> Slice:
 
 
 def _of_mean_tile(segment: Segment, uses: TileUses) -> Iterator[Slice]:
-    """What the mean tile does: it computes for a part of the time, and waits for the rest."""
+    """Yields the slices of the mean tile: it computes for a part, and waits for the rest."""
     if segment.kind == IDLE:
         return
     name = segment.name or segment.kind
@@ -128,7 +128,7 @@ def _of_mean_tile(segment: Segment, uses: TileUses) -> Iterator[Slice]:
 
 
 def _used(segments: Sequence[Segment], uses: TileUses, most: int) -> list[tuple[float, float]]:
-    """When the number of tiles that compute changes, thinned out where there are too many."""
+    """Returns the changes of the number of computing tiles, thinned out if there are too many."""
     points: list[tuple[float, float]] = []
     for segment in segments:
         tiles = float(round(uses.of(segment).tiles)) if segment.kind == COMPUTE else 0.0

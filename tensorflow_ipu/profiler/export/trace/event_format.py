@@ -10,7 +10,7 @@ Event = dict[str, Any]
 
 
 def about(what: str, process: int, thread: int, **args: Any) -> Event:
-    """Returns the event that says something of a process or thread.
+    """Returns the metadata event of a process or thread.
 
     Args:
         what: such as `thread_name`.
@@ -22,7 +22,7 @@ def about(what: str, process: int, thread: int, **args: Any) -> Event:
 
 
 def microseconds(nanoseconds: int) -> float:
-    """Returns a time as trace files have it, such that a reader that cuts off finds it again.
+    """Returns a time in microseconds that keeps its nanoseconds if a reader truncates.
 
     Args:
         nanoseconds: the time.

@@ -26,10 +26,10 @@ _CLOCK = "wall time of the host since recording began; it says nothing of the ch
 
 
 def threads(host: HostActivity) -> dict[str, list[HostSpan]]:
-    """Returns what each thread of the host did, by its name.
+    """Returns the spans of each thread of the host, by its name.
 
     Args:
-        host: what was recorded.
+        host: the recorded activity.
     """
     found = {COMPILE: host.of(COMPILE)}
     for ordinal in sorted({span.ordinal for span in host.of(LAUNCH, LOAD, TO_DEVICE, TO_HOST)}):
@@ -44,7 +44,7 @@ def events(host: HostActivity | None, process: int) -> Iterator[Event]:
     """Yields the events of the host; none if nothing was recorded.
 
     Args:
-        host: what was recorded.
+        host: the recorded activity.
         process: id of the process that they are in.
     """
     if host is None:
@@ -62,10 +62,10 @@ def events(host: HostActivity | None, process: int) -> Iterator[Event]:
 
 
 def about(host: HostActivity | None) -> dict[str, Any] | None:
-    """Returns what a reader should know of the host's process.
+    """Returns facts about the host's process: its clock, its start, and missing events.
 
     Args:
-        host: what was recorded.
+        host: the recorded activity.
     """
     if host is None:
         return None
@@ -84,13 +84,13 @@ def about(host: HostActivity | None) -> dict[str, Any] | None:
 
 
 def _named(name: str, process: int, thread: int) -> Iterator[Event]:
-    """The name of a thread, and its place."""
+    """Yields the events for a thread's name and position."""
     yield _about("thread_name", process, thread, name=name)
     yield _about("thread_sort_index", process, thread, sort_index=thread)
 
 
 def _thread_event(span: ThreadSpan, process: int, thread: int) -> Event:
-    """The event of something that a thread did."""
+    """Returns the event of a span of a thread."""
     begin, end = round(span.begin * _NANOSECONDS), round(span.end * _NANOSECONDS)
     return {
         "ph": "X",
@@ -105,7 +105,7 @@ def _thread_event(span: ThreadSpan, process: int, thread: int) -> Event:
 
 
 def _event(span: HostSpan, process: int, thread: int) -> Event:
-    """The event of something that the host did."""
+    """Returns the event of a span of the host."""
     begin = round(span.begin * _NANOSECONDS)
     named = span.name if span.kind in (COMPILE, LAUNCH) else f"{span.kind}: {span.name}"
     event: Event = {

@@ -1,4 +1,4 @@
-"""Nests the name scopes of a timeline: a slice for each layer, with those of its parts inside."""
+"""Nests the name scopes of a timeline: a slice for each layer, around its parts' slices."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ LAYER = "layer"
 
 
 def nested(plan: Plan, segments: Sequence[Segment]) -> list[Slice]:
-    """Returns the name scopes of what an IPU does, in order of their start, outer ones first.
+    """Returns the slices of name scopes of an IPU, by their start, outer ones first.
 
     A scope goes on as long as the IPU does nothing outside of it. In a pipeline it is a stage in
     one of its phases, with the mini-batch inside.
 
     Args:
         plan: of the program.
-        segments: what the IPU does, in order of their start.
+        segments: the work of the IPU, in order of the start.
     """
     found: list[_Scope] = []
     inside: list[_Scope] = []  # those that go on, from the outermost
@@ -50,9 +50,9 @@ class _Scope:
     Attributes:
         name: Last part of its name.
         path: All of it.
-        start: When it begins.
-        end: When what it has so far ends.
-        cycles: What it has so far takes.
+        start: Its start in cycles.
+        end: End of its segments so far.
+        cycles: Cycles of its segments so far.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""`Slice` and `Track`: stretches of time with a name, and how many of them are shown."""
+"""`Slice` and `Track`: named stretches of time, and limits of their number."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Slice(NamedTuple):
     """A stretch of time.
 
     Args:
-        name: what is done.
+        name: name of the work.
         kind: kind of segment, such as `compute`.
-        start: when it begins, in cycles from the start of a launch.
-        cycles: how long it is.
-        details: what else there is to say, as data for JSON.
+        start: start in cycles from the start of a launch.
+        cycles: length.
+        details: further facts as data for JSON.
     """
 
     name: str
@@ -38,9 +38,9 @@ class Track(NamedTuple):
     """Slices that are shown in a row.
 
     Args:
-        name: what the row is for.
+        name: name of the row.
         slices: in order of their start, an outer one before those inside it.
-        hidden: how many slices there are besides that are not shown on their own.
+        hidden: number of further slices that are not shown on their own.
     """
 
     name: str
@@ -49,9 +49,9 @@ class Track(NamedTuple):
 
 
 def bounded(name: str, slices: Sequence[Slice], most: int) -> Track:
-    """Returns a track of at most so many slices: short ones become one with their neighbors.
+    """Returns a track of at most `most` slices: short ones are merged with their neighbors.
 
-    A slice of several has the cycles of each kind in its details, so sums stay what they were.
+    A merged slice has the cycles of each kind in its details, so sums are unchanged.
 
     Args:
         name: of the track.
@@ -81,7 +81,7 @@ def bounded(name: str, slices: Sequence[Slice], most: int) -> Track:
 
 
 def bounded_nested(name: str, slices: Sequence[Slice], most: int) -> Track:
-    """Returns a track of at most so many slices, the longest: what is inside shows inside others.
+    """Returns a track of at most `most` slices, the longest; others are part of outer ones.
 
     Args:
         name: of the track.
@@ -96,7 +96,7 @@ def bounded_nested(name: str, slices: Sequence[Slice], most: int) -> Track:
 
 
 def _merged(group: Sequence[Slice]) -> Iterable[Slice]:
-    """One slice in the place of several short ones."""
+    """Returns one slice instead of several short ones."""
     if len(group) <= 1:
         return group
     by_kind: dict[str, float] = {}

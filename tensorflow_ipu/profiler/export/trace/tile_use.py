@@ -1,4 +1,4 @@
-"""`TileUse`: how many tiles an op uses, and how long the mean tile is busy beside the slowest."""
+"""`TileUse`: the tiles that an op uses, and the busy share of the mean tile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorflow_ipu.planner.workload import Op
 
 
 class TileUse(NamedTuple):
-    """What tiles do while the slowest of them computes. Modelled.
+    """Number and mean load of the tiles while the slowest of them computes. Modelled.
 
     Args:
         tiles: tiles that take part.
@@ -43,7 +43,7 @@ class TileUses:
         self._of_stages = self._stages(plan.timeline.ops)
 
     def of(self, segment: Segment) -> TileUse:
-        """Returns what tiles do in a stretch of computation.
+        """Returns the use of tiles in a segment of computation.
 
         Args:
             segment: the stretch.
@@ -77,7 +77,7 @@ class TileUses:
 
 
 def _use(op: Op, cost: Cost | None, tiles: int) -> TileUse:
-    """What tiles do while an op computes."""
+    """Returns the use of tiles while an op computes."""
     partition = None if cost is None else cost.partition
     if partition is not None:
         used = min(partition.tiles, tiles)
