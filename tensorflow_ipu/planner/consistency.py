@@ -15,6 +15,7 @@ from tensorflow_ipu.planner.workload import VARIABLE, Workload
 _MOST_BYTES = 2**50
 # A schedule has an entry for each mini-batch, stage and phase.
 _MOST_ENTRIES = 10**6
+_PHASES = ("", "forward", "backward", "update")
 
 
 def check(workload: Workload, settings: Settings) -> None:
@@ -28,6 +29,7 @@ def check(workload: Workload, settings: Settings) -> None:
         ValueError: they contradict themselves; the message says where.
     """
     _check_places(workload)
+    _check_phases(workload)
     _check_buffers(workload)
     _check_nesting(workload)
     _check_pipeline(workload)
@@ -59,6 +61,16 @@ def _check_places(workload: Workload) -> None:
     stages = 0 if workload.pipeline is None else workload.pipeline.stages
     _check_below("op", "stage", (op.stage for op in workload.ops), stages)
     _check_below("copy", "stage", (copy.stage for copy in workload.copies), stages)
+
+
+def _check_phases(workload: Workload) -> None:
+    """Ops and copies belong to a phase of training, or to none."""
+    phases = [(f"op {index}", op.phase) for index, op in enumerate(workload.ops)]
+    phases += [(f"copy {index}", copy.phase) for index, copy in enumerate(workload.copies)]
+    for item, phase in phases:
+        if phase not in _PHASES:
+            expected = ", ".join(map(repr, _PHASES))
+            raise ValueError(f"{item} has the phase {phase!r}; expected one of {expected}")
 
 
 def _check_below(kind: str, what: str, numbers: Iterable[int | None], count: int) -> None:

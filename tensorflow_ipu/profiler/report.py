@@ -249,6 +249,9 @@ class Report:
                 plan_data.timeline_from_dict(data["plan"]["timeline"]),
             )
             plan_data.check(plan)
+            rates = [data["insights"][f"{name}_per_second"] for name in ("items", "range")]
+            if rates.count(None) == 1:
+                raise ValueError("items_per_second and range_per_second: one of them is null")
         except (KeyError, TypeError, IndexError, ValueError) as error:
             text = str(error) if isinstance(error, ValueError) else repr(error)
             raise ValueError(f"Not a whole report: {text}. Make the report again.") from error

@@ -132,6 +132,10 @@ _INSIGHTS = _object(
         "bubble_share": _optional(_number(-1, 1)),
         "io_bound": _FLAG,
         "host_cycles": _CYCLES,
+        "items_per_second": _optional(_number()),
+        "range_per_second": _optional(_tuple(_number(), _number())),
+        "flops_per_second": _number(),
+        "utilisation": _number(),
         "share_by_label": _mapping(_number()),
         "remedies": _list(_REMEDY),
     }

@@ -8,6 +8,7 @@ import pytest
 
 from tensorflow_ipu.planner import consistency
 from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.workload import Copy
 from tensorflow_ipu.schedule import PipelineSchedule
 from tests.support import workloads
 
@@ -31,6 +32,9 @@ def _with_pipeline(**changes):
     return dataclasses.replace(PIPELINE, pipeline=dataclasses.replace(PIPELINE.pipeline, **changes))
 
 
+_COPY = dataclasses.replace(PIPELINE, copies=(Copy("x", 0, 1, 8, 1, phase="recompute"),))
+
+
 @pytest.mark.parametrize(
     "workload", [STEP, PIPELINE, workloads.loop(), workloads.chain()], ids=range(4)
 )
@@ -44,6 +48,8 @@ def test_generated_programs_are_consistent(workload) -> None:
         (_with_op(STEP, 0, ipu=1), {}, "op 0 names IPU 1 of 1"),
         (STEP, {"replicas": 3, "instances": 2}, "3 replicas are not divided evenly among 2"),
         (_with_op(STEP, 0, stage=0), {}, "op 0 names stage 0 of 0"),
+        (_with_op(STEP, 0, phase="dense"), {}, "op 0 has the phase 'dense'; expected one of ''"),
+        (_COPY, {}, "copy 0 has the phase 'recompute'"),
         (_with_op(workloads.loop(), 1, end=99), {}, "op 1 ends at 99"),
         (_with_buffer(STEP, 0, ipu=3), {}, "buffer 0 names IPU 3 of 1"),
         (_with_buffer(STEP, 0, shape=(2**60,)), {}, "tensors of more than"),
@@ -54,7 +60,7 @@ def test_generated_programs_are_consistent(workload) -> None:
         (STEP, {"io_tiles": 1472}, "which leaves none"),
         (STEP, {"stage_devices": (0,)}, "are not the IPUs of the program's stages"),
     ],
-    ids=range(12),
+    ids=range(14),
 )
 def test_contradictions_are_refused(workload, settings, message) -> None:
     with pytest.raises(ValueError, match=message):

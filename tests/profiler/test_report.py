@@ -146,8 +146,14 @@ def _changed(path: tuple[str, ...], value: object) -> str:
         (_changed(("plan", "timeline", "label"), "sure"), "one of exact, modelled, assumed"),
         (_changed(("plan", "timeline", "segments", "start"), [0]), "not of one length"),
         (_changed(("plan", "timeline", "ops", "cost"), [9, 9, 9]), "Not a whole report"),
+        (_changed(("insights", "utilisation"), None), "report.insights.utilisation is missing"),
+        (_changed(("insights", "range_per_second"), [1]), "range_per_second"),
+        (
+            _changed(("insights", "range_per_second"), "null").replace('"null"', "null"),
+            "one of them is null",
+        ),
     ],
-    ids=range(13),
+    ids=range(16),
 )
 def test_files_that_are_no_reports(text: str, message: str, tmp_path) -> None:
     path = tmp_path / "report.json"

@@ -109,18 +109,18 @@ class _Latest:
 
     def __init__(self) -> None:
         self._plan: weakref.ref[Plan] | None = None
-        self._findings = Findings((), ())
+        self._findings: Findings | None = None
 
     def __call__(self, plan: Plan) -> Findings:
         """Searches with the usual number of plans, unless this plan was the last."""
-        if self._plan is None or self._plan() is not plan:
+        if self._findings is None or self._plan is None or self._plan() is not plan:
             self._findings = _search(plan, budget_of(plan), _ALWAYS)
             self._plan = weakref.ref(plan, self._forget)
         return self._findings
 
     def _forget(self, _: object) -> None:
-        """Drops the findings when the plan goes."""
-        self._plan, self._findings = None, Findings((), ())
+        """Drops the findings when the plan goes; at exit, the names of this module have gone."""
+        self._plan = self._findings = None
 
 
 _latest = _Latest()

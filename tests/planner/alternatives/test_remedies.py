@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 
 import pytest
 
@@ -210,3 +211,12 @@ def test_remedies_ask_for_the_ipus_of_one_instance():
     asked = _asked(planning.plan(WORKLOAD, _settings(2, replicas=8, instances=4)), plans=8)
     assert asked
     assert all(number in (4, 8, 16) for number in asked)
+
+
+def test_a_plan_may_go_at_exit(monkeypatch):
+    """The interpreter has emptied the module by then; an error in a callback is a warning."""
+    plan = planning.plan(dense([256] * 3, batch=16), _settings(3))
+    remedies.remedies(plan)
+    monkeypatch.setattr(remedies, "Findings", None)
+    del plan
+    gc.collect()
