@@ -31,6 +31,24 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Shows the number of cases that each fuzzer ran, which workers send with their reports."""
+    reports = [
+        report
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.getreports(outcome)
+        if report.when == "call"
+    ]
+    cases = [
+        case for report in reports for key, case in report.user_properties if key == "fuzz cases"
+    ]
+    if cases:
+        terminalreporter.section("fuzzers")
+        for subject, calls in sorted(cases):
+            terminalreporter.line(f"{calls:8} {subject}")
+        terminalreporter.line(f"{sum(calls for _, calls in cases):8} cases in all")
+
+
 @pytest.fixture(autouse=True)
 def clean_state() -> Iterator[None]:
     """Resets what a process keeps after each test, where there is any of it.

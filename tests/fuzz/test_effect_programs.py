@@ -45,7 +45,7 @@ def test_effects_of_tensorflow_programs(request: pytest.FixtureRequest) -> None:
         last = machine._variable.numpy()
         np.testing.assert_allclose(last, reference.variable.rows[0], TOLERANCE, TOLERANCE)
 
-    support.run(request.config, "TensorFlow effects", machines.PROGRAMS, check)
+    support.run(request, "TensorFlow effects", machines.PROGRAMS, check)
 
 
 def test_effects_of_popxl_programs(request: pytest.FixtureRequest) -> None:
@@ -59,4 +59,4 @@ def test_effects_of_popxl_programs(request: pytest.FixtureRequest) -> None:
         _compare(program, found, reference.stored)
         np.testing.assert_allclose(last, reference.variable.rows[0], TOLERANCE, TOLERANCE)
 
-    support.run(request.config, "PopXL effects", machines.PROGRAMS, check)
+    support.run(request, "PopXL effects", machines.PROGRAMS, check)

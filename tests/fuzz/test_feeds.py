@@ -92,4 +92,4 @@ def _compare(case: Case, launch: int, arrays: Any, dequeued: Any) -> None:
 
 
 def test_what_is_fed_comes_out(request: pytest.FixtureRequest) -> None:
-    support.run(request.config, "feeds", CASES, _check)
+    support.run(request, "feeds", CASES, _check)

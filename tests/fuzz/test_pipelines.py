@@ -66,4 +66,4 @@ def _check(case: Case) -> None:
 
 
 def test_pipelines_equal_gradient_accumulation(request: pytest.FixtureRequest) -> None:
-    support.run(request.config, "pipelines", CASES, _check)
+    support.run(request, "pipelines", CASES, _check)

@@ -19,7 +19,7 @@ def test_ops_in_place_views_calls_and_loops(request: pytest.FixtureRequest) -> N
         for number, (stream, array) in enumerate(expected.items()):
             np.testing.assert_array_equal(found[stream], array, err_msg=f"tensor {number}")
 
-    support.run(request.config, "PopXL programs", popxl_programs.PROGRAMS, check)
+    support.run(request, "PopXL programs", popxl_programs.PROGRAMS, check)
 
 
 DATA = np.arange(4 * 5 * 3, dtype=np.float32).reshape(4, 5, 3)
@@ -55,4 +55,4 @@ def test_indices_and_slices(request: pytest.FixtureRequest) -> None:
             np.testing.assert_array_equal(found[stream], DATA[key], err_msg=str(key))
 
     keys = strategies.lists(KEYS, min_size=1, max_size=12)
-    support.run(request.config, "PopXL indices", keys, check)
+    support.run(request, "PopXL indices", keys, check)

@@ -46,7 +46,8 @@ def test_programs_of_a_strategy_equal_tensorflow(
             results = strategy.run(run, tuple(map(tf.constant, programs.inputs())))
         _compare(program, [result.numpy() for result in results])
 
-    support.run(request.config, "programs", programs.PROGRAMS, check)
+    name = "programs of one replica" if replicas == 1 else "programs of two replicas"
+    support.run(request, name, programs.PROGRAMS, check)
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -68,4 +69,4 @@ def test_programs_of_a_session_equal_tensorflow(
         _compare(program, arrays)
 
     name = "graph programs" if compiled else "placed ops"
-    support.run(request.config, name, programs.PROGRAMS, check)
+    support.run(request, name, programs.PROGRAMS, check)
