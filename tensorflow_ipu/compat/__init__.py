@@ -1,7 +1,7 @@
 """Runs and migrates programs for TensorFlow 1.15 and 2.6 on TensorFlow 2.15.
 
-`tensorflow-ipu run program.py` runs such a program as it stands; `tensorflow-ipu migrate
-program.py` says what to change in it. The same from Python, before the program imports anything:
+`tensorflow-ipu run program.py` runs such a program unchanged; `tensorflow-ipu migrate program.py`
+lists the changes to make in it. The same from Python, before the program imports anything:
 
     import tensorflow_ipu.compat
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def install(tensorflow: int = 2, old_optimizers: bool = False) -> Usage:
-    """Lets this process find what stock TensorFlow, Keras, NumPy and Python dropped.
+    """Adds modules and names that TensorFlow, Keras, NumPy and Python dropped, for this process.
 
-    Modules and names that are there are as ever for installed packages. Files of the program get
-    other ones by `import tensorflow` and `tensorflow.python.keras`.
+    Installed packages see existing modules and names unchanged. Files of the program get other ones
+    by `import tensorflow` and `tensorflow.python.keras`.
 
     Args:
         tensorflow: 1 for a program that was written for TensorFlow 1.15, where `import tensorflow`
@@ -31,7 +31,7 @@ def install(tensorflow: int = 2, old_optimizers: bool = False) -> Usage:
             (`tf.keras.optimizers.legacy`), which custom optimizers derive from.
 
     Returns:
-        What will have been used; `text()` says it. A second call changes nothing.
+        The shims used, updated during the run; `text()` lists them. A second call changes nothing.
 
     Raises:
         ValueError: `tensorflow` is neither 1 nor 2.

@@ -30,7 +30,7 @@ _KERAS = (KERAS_2, f"{KERAS_2}.api._v2.keras", f"{KERAS_2}.api._v1.keras", _API)
 
 
 def add(root: str, usage: Usage) -> None:
-    """Adds what a package lacks.
+    """Adds the attributes that a package lacks.
 
     Args:
         root: name of the package, which is loaded.
@@ -65,7 +65,7 @@ def add_old_optimizers(usage: Usage) -> None:
 
 
 def _show_to_program(holder: Any, parent: str, names: Mapping[str, str], usage: Usage) -> None:
-    """Gives the program other classes than those that installed packages get from a module."""
+    """Gives the program other classes of a module than installed packages get."""
     kept = {name: vars(holder).pop(name) for name in names}
     show(holder, parent, names, usage)
     to_program = holder.__getattr__
@@ -80,12 +80,12 @@ def _show_to_program(holder: Any, parent: str, names: Mapping[str, str], usage: 
 
 
 def show(holder: Any, parent: str, names: Mapping[str, str], usage: Usage) -> None:
-    """Gives a module names that it lacks.
+    """Adds missing names to a module.
 
     Args:
         holder: the module.
         parent: its full name in the tables.
-        names: full name of what takes the place, by name.
+        names: full name of the replacement, by name.
         usage: where uses are noted.
     """
     before = vars(holder).get("__getattr__")
@@ -132,7 +132,7 @@ def _imported(name: str) -> Any:
 
 
 def _attribute(name: str) -> Any:
-    """Returns what a full name stands for; None if there is nothing."""
+    """Returns the object of a full name; None if it does not exist."""
     try:
         return facade.resolve(name)
     except (AttributeError, ImportError):
@@ -141,7 +141,7 @@ def _attribute(name: str) -> Any:
 
 @functools.cache
 def _by_parent(root: str) -> dict[str, dict[str, str]]:
-    """Returns the names of a package that modules lack: by module, what takes their place."""
+    """Returns the missing names of a package with their replacements, by module."""
     rows: dict[str, dict[str, str]] = {}
     for row in _rows(root):
         parent, _, name = row.old.rpartition(".")
@@ -160,7 +160,7 @@ def _by_parent(root: str) -> dict[str, dict[str, str]]:
 
 
 def _rows(root: str) -> Iterable[tables.Row]:
-    """Yields the rows of a package, except those of what is there with another meaning."""
+    """Yields the rows of a package, without names that exist with another meaning."""
     for table in (tables.NAMES, tables.MODULES, tables.GONE):
         for row in table.values():
             if is_below(row.old, root) and not is_below(row.old, COPY) and "." in row.old:
@@ -168,14 +168,14 @@ def _rows(root: str) -> Iterable[tables.Row]:
 
 
 def _value(old: str, new: str) -> Any:
-    """Returns what takes the place of a name."""
+    """Returns the replacement of a name."""
     if old == new:
         return importlib.import_module(new)
     return facade.resolve(new)
 
 
 def _add_method(row: Method, usage: Usage) -> None:
-    """Gives a class a method or a property by the name that it had."""
+    """Gives a class a method or a property by its former name."""
     owner, new = facade.resolve(row.owner), facade.resolve(row.new)
     shim = Shim(f"{row.owner}.{row.old}", row.new)
     if hasattr(owner, row.old):
@@ -197,7 +197,7 @@ def _add_method(row: Method, usage: Usage) -> None:
 
 
 def _noted_property(new: property, shim: Shim, usage: Usage) -> property:
-    """Returns a property whose uses are noted."""
+    """Returns a property that records its uses."""
 
     def get(instance: Any) -> Any:
         usage.note(shim, sys._getframe(1))
@@ -211,7 +211,7 @@ def _noted_property(new: property, shim: Shim, usage: Usage) -> property:
 
 
 def _drop_keyword(row: Keyword, usage: Usage) -> None:
-    """Lets a function take an argument that it took."""
+    """Makes a function accept and drop an argument that it no longer has."""
     module, _, name = row.function.rpartition(".")
     holder = importlib.import_module(module)
     function = getattr(holder, name)

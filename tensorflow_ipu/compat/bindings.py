@@ -38,7 +38,7 @@ class Reference(NamedTuple):
     Args:
         name: the whole full name, as far as attributes go.
         nodes: the expressions: the imported name, then with one attribute more each.
-        binding: what it begins with.
+        binding: the imported name that it begins with.
     """
 
     name: str
@@ -54,14 +54,14 @@ Environment = dict[str, Union[NameBinding, None]]
 
 
 class Uses(NamedTuple):
-    """The imports of a file, and the uses of what it imports.
+    """The imports of a file, and its uses of imported names.
 
     Args:
         imports: its import statements.
         references: its uses of imported names, in the order of the file.
         calls: the calls, with the reference that is called.
         names: all names in the file.
-        top: what the imported names stand for that all of the file sees.
+        top: the imported names of the module's own scope, with their objects.
     """
 
     imports: tuple[Import, ...]
@@ -72,7 +72,7 @@ class Uses(NamedTuple):
 
 
 def uses(tree: ast.Module) -> Uses:
-    """Finds what a file imports and uses.
+    """Finds the imports of a file and its uses of imported names.
 
     Args:
         tree: of the file.
@@ -95,10 +95,10 @@ def uses(tree: ast.Module) -> Uses:
 
 
 def targets(statement: Import) -> Iterator[tuple[str, str]]:
-    """Yields the names that an import binds, and what they stand for.
+    """Yields the names that an import binds, with their full names.
 
     Args:
-        statement: the import; those of the program's own packages bind nothing that is known.
+        statement: the import; a relative import binds no known name.
     """
     for alias in statement.names:
         if isinstance(statement, ast.Import):
@@ -112,7 +112,7 @@ def targets(statement: Import) -> Iterator[tuple[str, str]]:
 
 
 def _inside(scope: ast.AST) -> Iterator[ast.AST]:
-    """Yields the nodes of a scope, without those of scopes in it, which come as one node."""
+    """Yields the nodes of a scope; an inner scope is one node."""
     waiting = list(ast.iter_child_nodes(scope))
     while waiting:
         node = waiting.pop(0)
@@ -122,7 +122,7 @@ def _inside(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 def _scope(scope: ast.AST, outer: Environment) -> Environment:
-    """Returns what the names in a scope stand for."""
+    """Returns the bindings of the names in a scope."""
     found: dict[str, list[NameBinding | None]] = {}
     if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
         arguments = scope.args
@@ -155,7 +155,7 @@ def _stores_of_none(scope: ast.AST) -> Iterator[ast.Name]:
 
 
 def _one(bindings: list[NameBinding | None]) -> NameBinding | None:
-    """Returns what a name stands for in a scope that binds it several times."""
+    """Returns the one binding of a name that a scope binds several times, None if they differ."""
     first = bindings[0]
     if first is None:
         return None

@@ -20,7 +20,7 @@ _SHAPES = {
 
 
 def findings(subject: Subject) -> Iterator[Finding]:
-    """Yields what to change in the calls and methods of a file.
+    """Yields the changes to make in the calls and methods of a file.
 
     Args:
         subject: the file.
@@ -36,7 +36,7 @@ def findings(subject: Subject) -> Iterator[Finding]:
 
 
 def _of_keywords(call: ast.Call, reference: Reference, source: SourceText) -> Iterator[Finding]:
-    """Finds arguments that a function does not take any more."""
+    """Finds arguments that a function no longer takes."""
     for number, keyword in enumerate(call.keywords):
         row = tables.KEYWORDS.get((reference.name, keyword.arg or ""))
         if row is None:

@@ -18,7 +18,7 @@ _SHIM = Shim("dataclass instance as a default of a field", "the same instance fo
 
 
 def allow(usage: Usage) -> None:
-    """Lets fields of the program's dataclasses have instances of dataclasses as defaults.
+    """Allows instances of dataclasses as defaults of fields in the program's dataclasses.
 
     Args:
         usage: where uses are noted.

@@ -1,4 +1,4 @@
-"""Edits a file by positions and leaves all else as it is."""
+"""Edits a file by positions, and keeps all other bytes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 
 class Edit(NamedTuple):
-    """Text in the place of a part of a file.
+    """A replacement of a part of a file.
 
     Args:
-        start: where the part begins, in bytes.
-        end: where it ends.
-        text: what takes its place.
+        start: start of the part in bytes.
+        end: end of the part in bytes.
+        text: the new text.
     """
 
     start: int
@@ -39,11 +39,11 @@ class SourceText:
         self.newline = "\r\n" if b"\r\n" in content else "\n"
 
     def start(self, node: ast.expr | ast.stmt) -> int:
-        """Returns where a node begins."""
+        """Returns the start of a node in bytes."""
         return self._starts[node.lineno - 1] + node.col_offset
 
     def end(self, node: ast.expr | ast.stmt | ast.alias) -> int:
-        """Returns where a node ends."""
+        """Returns the end of a node in bytes."""
         return self._starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
 
     def text(self, node: ast.expr | ast.stmt) -> str:
@@ -51,22 +51,22 @@ class SourceText:
         return self.content[self.start(node) : self.end(node)].decode("utf-8", "replace")
 
     def line_start(self, node: ast.stmt) -> int:
-        """Returns where the line begins that a statement begins in."""
+        """Returns the start of a statement's first line, in bytes."""
         return self._starts[node.lineno - 1]
 
     def line_end(self, node: ast.stmt) -> int:
-        """Returns where the line ends that a statement ends in, before the end of line."""
+        """Returns the end of a statement's last line, in bytes, before the newline."""
         line = node.end_lineno or node.lineno
         end = self._starts[line] if line < len(self._starts) else len(self.content)
         return len(self.content[:end].rstrip(b"\r\n"))
 
     def indentation(self, node: ast.stmt) -> str | None:
-        """Returns what is before a statement in its line; None if that is another statement."""
+        """Returns the white space before a statement; None if another statement is in front."""
         before = self.content[self.line_start(node) : self.start(node)]
         return before.decode() if not before.strip() else None
 
     def is_alone(self, node: ast.stmt) -> bool:
-        """Returns whether the lines of a statement hold nothing else than a comment."""
+        """Returns whether the lines of a statement have no other text than a comment."""
         after = self.content[self.end(node) : self.line_end(node)].strip()
         return self.indentation(node) is not None and (not after or after.startswith(b"#"))
 

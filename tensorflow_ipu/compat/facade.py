@@ -49,7 +49,7 @@ def missing(name: str) -> str:
 
 
 def resolve(name: str) -> Any:
-    """Returns what a full name of today stands for.
+    """Returns the object of a full name.
 
     Args:
         name: such as `tensorflow.compat.v1.nn.rnn_cell.LSTMCell` or `builtins.int`.
@@ -74,7 +74,7 @@ def resolve(name: str) -> Any:
 
 
 class Merged:
-    """Loads a module that has the names of several others.
+    """Loader of a module with the names of several others.
 
     Args:
         modules: their names; the first is searched first.
@@ -85,10 +85,10 @@ class Merged:
 
     @staticmethod
     def create_module(spec: Any) -> None:
-        """Leaves making the module to the import system."""
+        """Leaves the creation of the module to the import system."""
 
     def exec_module(self, module: Any) -> None:
-        """Puts the one module in the place of the new one, or gives that the names of all."""
+        """Replaces the new module by the only source, or gives it the names of all sources."""
         if len(self.modules) == 1:
             sys.modules[module.__name__] = importlib.import_module(self.modules[0])
             return
@@ -99,7 +99,7 @@ class Merged:
 
 
 def module_targets(name: str) -> tuple[str, ...]:
-    """Returns the modules that take the place of a module of a program; none if it has no row.
+    """Returns the modules that replace a module of a program; none if it has no row.
 
     Args:
         name: full name of the module.

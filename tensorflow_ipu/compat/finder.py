@@ -17,7 +17,7 @@ ROOTS = tables.packages()
 
 
 class FormerModuleFinder:
-    """Finds modules of the tables that are no more.
+    """Import finder for modules of the tables that no longer exist.
 
     Args:
         usage: where uses are noted.

@@ -1,4 +1,4 @@
-"""Findings of a migration: what to change in a file of a program."""
+"""Findings of a migration: changes to make in a file of a program."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Finding(NamedTuple):
 
     Args:
         line: number of the line.
-        what: what is there.
-        mend: what to write in its place, or to do.
-        why: what has become of it.
-        edits: the changes; none where it is for the user to make them.
+        what: the present code.
+        mend: the new code, or an instruction.
+        why: the reason.
+        edits: the changes; none if the user has to make them.
     """
 
     line: int
@@ -29,7 +29,7 @@ class Finding(NamedTuple):
     edits: tuple[Edit, ...]
 
     def text(self, path: Path) -> str:
-        """Returns one line about it."""
+        """Returns one line about the finding."""
         by_hand = "" if self.edits else " (by hand)"
         return f"{path}:{self.line}: {self.what}: {self.mend}{by_hand} [{self.why}]"
 
@@ -40,7 +40,7 @@ class File(NamedTuple):
     Args:
         path: its path.
         source: its bytes.
-        tree: what they say.
+        tree: its syntax tree.
     """
 
     path: Path
@@ -49,12 +49,12 @@ class File(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """A file of a program, with its names and what it was written for.
+    """A file of a program, with its names and the generation of TensorFlow it was written for.
 
     Args:
         file: the file.
-        uses: what it imports and uses.
-        wanted: what its program was written for.
+        uses: its imports and uses of imported names.
+        wanted: the generation that its program was written for.
     """
 
     file: File

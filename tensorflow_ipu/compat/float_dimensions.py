@@ -15,7 +15,7 @@ _SHIM = Shim("float dimension of a shape", "the same number as an integer")
 
 
 def allow(usage: Usage) -> None:
-    """Lets dimensions of shapes be floats that are whole numbers.
+    """Allows whole floats as dimensions of shapes.
 
     Args:
         usage: where uses are noted.

@@ -1,8 +1,8 @@
 """Detects the TensorFlow and the Keras optimizers that a program was written for.
 
 `tensorflow` and `tf.keras.optimizers` mean other things in TensorFlow 1.15, 2.6 and 2.15 under the
-same names. What a program wants is seen from what it uses: a name that only TensorFlow 1 has, a
-class derived from an optimizer.
+same names. The uses in a program decide: a name that only TensorFlow 1 has, a class derived from an
+optimizer.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _SHARED = ("compat", "compiler", "contrib", "core", "examples", "pywrap_tensorfl
 
 
 def of_program(trees: Iterable[ast.Module]) -> Generation:
-    """Returns what a program was written for.
+    """Returns the generation of TensorFlow and Keras that a program was written for.
 
     Args:
         trees: of its files.
@@ -76,7 +76,7 @@ def of_program(trees: Iterable[ast.Module]) -> Generation:
 
 
 def _names(uses: bindings.Uses) -> Iterable[str]:
-    """Yields the full names that a file uses, as it has them."""
+    """Yields the full names that a file uses, unresolved."""
     for reference in uses.references:
         yield reference.name
     for statement in uses.imports:
@@ -98,7 +98,7 @@ def _is_tensorflow_1(uses: bindings.Uses) -> bool:
 
 
 def _relies_on_graphs(program: Sequence[bindings.Uses]) -> bool:
-    """Whether a program takes `tensorflow.compat.v1` for TensorFlow 1 without turning that on.
+    """Returns whether a program uses `tensorflow.compat.v1` without enabling its behavior.
 
     In TensorFlow 1.15, too, there is a module of that name. Programs for later releases say which
     behaviour they want, or import `tensorflow` besides.
@@ -110,7 +110,7 @@ def _relies_on_graphs(program: Sequence[bindings.Uses]) -> bool:
 
 
 def _has_old_optimizers(tree: ast.Module, uses: bindings.Uses) -> bool:
-    """Whether a file uses what only optimizers of the old generation have."""
+    """Returns whether a file uses features of old optimizers only."""
     names = {id(reference.nodes[-1]): canonical(reference.name) for reference in uses.references}
     for name in _names(uses):
         if is_below(canonical(name), _EXPERIMENTAL) or name.rpartition(".")[2] in _BASES:
@@ -138,13 +138,13 @@ def _is_old_attribute(node: ast.Attribute) -> bool:
 
 
 def is_optimizer(name: str) -> bool:
-    """Returns whether a full name is that of an optimizer which is another class in Keras 2.15."""
+    """Returns whether a full name is an optimizer with another class in Keras 2.15."""
     name = canonical(name)
     return name == LOSS_SCALE or old_optimizer(name) != name
 
 
 def old_optimizer(name: str) -> str:
-    """Returns the full name of the class of TensorFlow 2.6, or the name itself if it is no other.
+    """Returns the full name of the class of TensorFlow 2.6, or the name itself if it is unchanged.
 
     Args:
         name: full name.
@@ -157,17 +157,17 @@ def old_optimizer(name: str) -> str:
 
 
 def today(name: str, wanted: Generation) -> str:
-    """Returns the module that a module of a program is, if that did not move by a row of a table.
+    """Returns today's full name of a module that exists under another name without a row.
 
     Args:
         name: full name.
-        wanted: what the program was written for.
+        wanted: the generation that the program was written for.
     """
     return of_keras_2(version_1(name) if wanted.tensorflow == 1 else name)
 
 
 def version_1(name: str) -> str:
-    """Returns the module that a module of TensorFlow 1.15 is in TensorFlow 2.15.
+    """Returns the module of TensorFlow 2.15 for a module of TensorFlow 1.15.
 
     Args:
         name: full name, such as `tensorflow.keras.layers`.

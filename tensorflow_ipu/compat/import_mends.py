@@ -15,7 +15,7 @@ _VERSION_1 = "tensorflow.compat.v1"
 
 
 class ImportMends:
-    """Finds what to change in the imports of a file.
+    """Changes to make in the imports of a file.
 
     Args:
         subject: the file.
@@ -25,7 +25,7 @@ class ImportMends:
         self._source, self._uses, self._wanted = subject.file.source, subject.uses, subject.wanted
 
     def findings(self, statement: Import) -> Iterator[Finding]:
-        """Finds what to change in an import."""
+        """Yields the changes to make in an import."""
         if isinstance(statement, ast.ImportFrom) and (statement.level or not statement.module):
             return
         old = [_written(statement, alias) for alias in statement.names]
@@ -45,7 +45,7 @@ class ImportMends:
         )
 
     def _new_import(self, statement: Import, alias: ast.alias) -> tuple[list[str], str, str]:
-        """Returns an import of one name as it should be, why, and what to do if there is none."""
+        """Returns the new imports of one name, the reason, and advice if there are none."""
         if isinstance(statement, ast.Import):
             return self._new_module(alias)
         module = statement.module or ""
@@ -66,7 +66,7 @@ class ImportMends:
         return parts, why, ""
 
     def _new_star(self, statement: ast.ImportFrom, alias: ast.alias) -> tuple[list[str], str, str]:
-        """Returns `from module import *` as it should be."""
+        """Returns the new lines for `from module import *`."""
         module = statement.module or ""
         new = targets.modules(module, self._wanted)
         if new is None:
@@ -76,7 +76,7 @@ class ImportMends:
         return [f"from {new[0][0]} import *"], new[1], ""
 
     def _new_module(self, alias: ast.alias) -> tuple[list[str], str, str]:
-        """Returns `import module as name` as it should be."""
+        """Returns the new lines for `import module as name`."""
         old = f"import {alias.name}" + (f" as {alias.asname}" if alias.asname else "")
         new = targets.modules(alias.name, self._wanted)
         if new is None:
@@ -114,13 +114,13 @@ class ImportMends:
         return parts, why, ""
 
     def _turned_on(self, statement: str, name: str) -> tuple[list[str], str, str]:
-        """Returns an import of the module of TensorFlow 1, and the call that turns it on."""
+        """Returns an import of TensorFlow 1's module, and the call that enables its behavior."""
         if "disable_v2_behavior" in self._source.content.decode("utf-8", "replace"):
             return [statement], "", ""
         return [statement, f"{name}.disable_v2_behavior()"], targets.TENSORFLOW_1, ""
 
     def _is_first(self, statement: ast.ImportFrom, alias: ast.alias) -> bool:
-        """Whether a file has to turn TensorFlow 1 on with this import: the first one of it."""
+        """Returns whether an import is the file's first of TensorFlow 1: it enables that."""
         for other in self._uses.imports:
             for one in other.names:
                 name = one.name
@@ -131,7 +131,7 @@ class ImportMends:
         return False
 
     def _replaced(self, statement: Import, lines: list[str]) -> tuple[Edit, ...]:
-        """Returns the change of an import; none where a comment would be lost, or a line be cut."""
+        """Returns the edit of an import; none if a comment would be lost, or a line be split."""
         source = self._source
         start, end = source.start(statement), source.end(statement)
         indentation = source.indentation(statement)

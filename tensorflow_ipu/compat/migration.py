@@ -1,4 +1,4 @@
-"""Finds what to change in a program so that it runs without shims."""
+"""Finds the changes that make a program run without shims."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def read(path: Path) -> File:
 
 
 def written_for(files: Sequence[File]) -> Generation:
-    """Returns what the program of these files was written for."""
+    """Returns the generation that the program of some files was written for."""
     return generation.of_program(file.tree for file in files)
 
 
 def findings(file: File, wanted: Generation) -> list[Finding]:
-    """Returns what to change in a file, in the order of its lines.
+    """Returns the changes to make in a file, in the order of its lines.
 
     Args:
         file: the file.
-        wanted: what its program was written for.
+        wanted: the generation that its program was written for.
     """
     subject = Subject(file, bindings.uses(file.tree), wanted)
     imports, uses = ImportMends(subject), UseMends(subject)
@@ -54,10 +54,10 @@ def findings(file: File, wanted: Generation) -> list[Finding]:
 
 
 def mended(file: File, found: Sequence[Finding]) -> bytes:
-    """Returns a file with the changes that need nobody's judgement.
+    """Returns a file with the changes that need no judgement.
 
     Args:
         file: the file.
-        found: what to change in it.
+        found: the findings in it.
     """
     return file.source.applied(edit for finding in found for edit in finding.edits)

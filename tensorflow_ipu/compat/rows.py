@@ -13,12 +13,12 @@ from tensorflow_ipu.versions import legacy_keras
 
 
 class Name(NamedTuple):
-    """A function, class or constant that is elsewhere now, or whose meaning is.
+    """A function, class or constant with another full name or meaning now.
 
     Args:
         old: its full name in programs.
-        new: the full name of what takes its place; `builtins.` for what needs no import.
-        why: what has become of it.
+        new: the full name of the replacement; `builtins.` for names that need no import.
+        why: the reason.
     """
 
     old: str
@@ -27,12 +27,12 @@ class Name(NamedTuple):
 
 
 class Module(NamedTuple):
-    """A module that is elsewhere now, with all that is below it.
+    """A module with another name now, and all names below it.
 
     Args:
         old: its full name in programs.
         new: the modules that have its names now; the first is searched first.
-        why: what has become of it.
+        why: the reason.
     """
 
     old: str
@@ -41,12 +41,12 @@ class Module(NamedTuple):
 
 
 class Keyword(NamedTuple):
-    """An argument that a function does not take any more, and that can be left out.
+    """An argument that a function no longer takes, and that can be left out.
 
     Args:
         function: full name of the function.
         old: name of the argument.
-        why: what has become of it.
+        why: the reason.
     """
 
     function: str
@@ -60,9 +60,9 @@ class Method(NamedTuple):
     Args:
         owner: full name of the class.
         old: name of the method in programs; no class has a method of this name now.
-        new: full name of the method or property now. One that is not of `owner` cannot be written
-            into a program in its place.
-        why: what has become of it.
+        new: full name of the method or property now. A method of another class cannot be written
+            into a program instead.
+        why: the reason.
     """
 
     owner: str
@@ -72,11 +72,11 @@ class Method(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """A name, with all that is below it, that nothing takes the place of.
+    """A name without a replacement, and all names below it.
 
     Args:
         old: its full name in programs.
-        advice: what to do.
+        advice: an instruction for the user.
     """
 
     old: str
@@ -111,7 +111,7 @@ def canonical(name: str) -> str:
 
 
 def of_keras_2(name: str) -> str:
-    """Returns a name of Keras by the package that has Keras 2 today; others as they are.
+    """Returns a name of Keras in the package that has Keras 2 today; other names unchanged.
 
     Args:
         name: full name, such as `keras.layers.Dense`.
@@ -120,11 +120,11 @@ def of_keras_2(name: str) -> str:
 
 
 def is_below(name: str, parent: str) -> bool:
-    """Returns whether a full name is `parent` or something in it."""
+    """Returns whether a full name is `parent` or below it."""
     return name == parent or name.startswith(parent + ".")
 
 
 def parents(name: str) -> list[str]:
-    """Returns a full name and those of what it is in, the longest first."""
+    """Returns a full name and its prefixes, the longest first."""
     parts = name.split(".")
     return [".".join(parts[:count]) for count in range(len(parts), 0, -1)]

@@ -79,7 +79,7 @@ def of_module(name: str) -> Invocation:
 
 
 def written_for(program: Invocation) -> Generation:
-    """Returns what a program was written for, by what its files use."""
+    """Returns the generation that a program was written for, by the uses in its files."""
     folders = [program.folder, os.getcwd()]
     files = sources.program(Path(program.path), list(dict.fromkeys(folders)))
     return generation.of_program(tree for _, tree in files)
@@ -91,7 +91,7 @@ def run(
     tensorflow: int | None = None,
     quiet: bool = False,
 ) -> int:
-    """Runs a program in this process, which is to end then.
+    """Runs a program in this process, which ends with it.
 
     Args:
         program: the program.
@@ -131,7 +131,7 @@ def run(
 
 
 def _main_module(program: Invocation) -> types.ModuleType:
-    """Makes the module `__main__` of the program, which stays that until the process ends."""
+    """Creates the module `__main__` of the program, which remains until the process ends."""
     module = types.ModuleType("__main__")
     module.__file__ = program.path
     module.__spec__ = program.spec
@@ -160,7 +160,7 @@ def _show(error: BaseException) -> None:
 
 
 def _without_ours(trace: types.TracebackType | None) -> types.TracebackType | None:
-    """Returns a traceback without the lines of this package, and of importing a module by it."""
+    """Returns a traceback without frames of this package, and of imports made by it."""
     kept = []
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename

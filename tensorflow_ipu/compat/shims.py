@@ -1,12 +1,12 @@
 """Installs the shims for older programs in this process.
 
-What is missing is added where programs look for it: an import finder for modules (`finder.py`),
-`__getattr__` for names (`added_attributes.py`). It is looked up when it is used, so a program that
-uses nothing of it pays nothing.
+Missing modules come from an import finder (`finder.py`), missing names from `__getattr__`
+(`added_attributes.py`). They are looked up when they are used, so a program without uses pays
+nothing.
 
-What is there with another meaning must not change for TensorFlow and Keras themselves. So that is
-exchanged in the imports of the program's own files: `import tensorflow` in a program for
-TensorFlow 1 gives `tensorflow.compat.v1`.
+Names with another meaning must not change for TensorFlow and Keras themselves. So they are
+exchanged in the imports of the program's own files: `import tensorflow` in a program for TensorFlow
+1 gives `tensorflow.compat.v1`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Shims:
     """All shims of one process.
 
     Args:
-        written_for: what the program was written for.
+        written_for: the generation that the program was written for.
         usage: where uses are noted.
     """
 
@@ -52,7 +52,7 @@ class Shims:
         self._import = builtins.__import__
 
     def install(self) -> None:
-        """Puts the shims in place; those of a package when the program imports it."""
+        """Installs the shims; a package's shims follow when the program imports it."""
         sys.meta_path.insert(0, FormerModuleFinder(self._usage))
         builtins.__import__ = self._program_import
         dataclass_defaults.allow(self._usage)
@@ -65,7 +65,7 @@ class Shims:
         fromlist: Any = (),
         level: int = 0,
     ) -> Any:
-        """Takes the place of `__import__`: exchanges what the program's own files import."""
+        """Replaces `__import__`: exchanges imports in the program's own files."""
         root = name.partition(".")[0]
         if level or root not in ROOTS:
             return self._import(name, globals, locals, fromlist, level)
@@ -97,7 +97,7 @@ class Shims:
             added_attributes.add_old_optimizers(self._usage)
 
     def _become_tensorflow_1(self) -> None:
-        """Makes TensorFlow behave as 1.15, before the program does anything with it."""
+        """Makes TensorFlow behave as 1.15, before the program uses it."""
         tf1 = importlib.import_module("tensorflow.compat.v1")
         # It says that reference variables are deprecated, which the program did not ask for.
         verbosity = tf1.logging.get_verbosity()
@@ -107,7 +107,7 @@ class Shims:
         float_dimensions.allow(self._usage)
 
     def _show_code(self) -> None:
-        """Lets the module of TensorFlow 1 show the code of TensorFlow, which is below the other."""
+        """Makes TensorFlow's `python`, `core` and `compiler` attributes of TensorFlow 1's."""
         tf, tf1 = sys.modules["tensorflow"], importlib.import_module("tensorflow.compat.v1")
         before_1, before_2 = vars(tf1)["__getattr__"], vars(tf)["__getattr__"]
         wanted = self._generation.tensorflow
@@ -129,7 +129,7 @@ class Shims:
         tf.__getattr__ = of_version_2  # type: ignore[method-assign]
 
     def _exchanged(self, name: str, globals: Any, locals: Any, fromlist: tuple[str, ...]) -> Any:
-        """Imports what a module of a program is today."""
+        """Imports today's module for a module that a program names."""
         frame = sys._getframe(2)
         new = self._new_module(name)
         if new != name:
@@ -144,7 +144,7 @@ class Shims:
         return _View(found, {item: value for item, value in items.items() if value is not None})
 
     def _package(self, name: str, found: Any) -> Any:
-        """Returns what `import name` gives: the outermost package, in which the module is found."""
+        """Returns the result of `import name`: the outermost package, with the module below it."""
         parts = name.split(".")
         if not is_below(name, COPY):
             return sys.modules[self._new_module(parts[0])]
@@ -164,7 +164,7 @@ class Shims:
         return generation.today(name, self._generation)
 
     def _new_item(self, found: Any, module: str, item: str, frame: Any) -> Any:
-        """Returns what `from module import item` means, where that is a module of the tables."""
+        """Returns the module that `from module import item` means, None if it is no row's."""
         full = f"{module}.{item}"
         if full != COPY and (item == "*" or hasattr(found, item)):
             return None
@@ -182,7 +182,7 @@ class Shims:
 
 
 class _View(types.ModuleType):
-    """A module of which some names are others.
+    """A module with some names exchanged.
 
     Args:
         module: the module.
@@ -202,13 +202,14 @@ _installed: list[Usage] = []
 
 
 def install(written_for: Generation) -> Usage:
-    """Puts the shims in place in this process, once.
+    """Installs the shims in this process, once.
 
     Args:
-        written_for: what the program was written for.
+        written_for: the generation that the program was written for.
 
     Returns:
-        What will have been used. A second call returns that of the first and changes nothing.
+        The shims used, updated during the run. A second call returns the same object and changes
+        nothing.
     """
     if not _installed:
         usage = Usage()

@@ -42,7 +42,7 @@ def parse(path: Path) -> tuple[bytes, ast.Module]:
 
 
 def _is_python_2(error: SyntaxError) -> bool:
-    """Whether a line is one of Python 2."""
+    """Returns whether a line is Python 2."""
     text = (error.text or "").strip()
     message = str(error.msg)
     return (
@@ -58,7 +58,7 @@ def _is_python_2(error: SyntaxError) -> bool:
 
 @functools.cache
 def names_in(module: str) -> frozenset[str] | None:
-    """Returns the names that the source of a module gives it; None if it has no source.
+    """Returns the names that a module's source defines; None if it has no source.
 
     Args:
         module: full name.
@@ -95,7 +95,7 @@ def _file(module: str) -> Path | None:
 
 
 def program(main: Path, folders: Sequence[str]) -> Iterator[tuple[Path, ast.Module]]:
-    """Yields the files of a program: the first, and what they import from its folders.
+    """Yields the files of a program: the first, and its imports from some folders.
 
     Args:
         main: the first file.
@@ -148,7 +148,7 @@ def _modules(name: str, folders: Sequence[str]) -> Iterator[Path]:
 
 @functools.cache
 def is_of_program(file: str) -> bool:
-    """Returns whether a file is a program's, not one of Python, of an installed package or ours.
+    """Returns whether a file is a program's, not Python's, an installed package's or ours.
 
     Args:
         file: its path.

@@ -27,9 +27,9 @@ class CurrentName(NamedTuple):
     """The name of today for a name of an older program.
 
     Args:
-        name: its full name; empty if there is nothing.
-        why: why it is another; empty if it is not.
-        advice: what to do if there is nothing.
+        name: its full name; empty if there is none.
+        why: why it changed; empty if it did not.
+        advice: an instruction for the user if there is none.
     """
 
     name: str
@@ -42,7 +42,7 @@ def target(name: str, wanted: Generation) -> CurrentName:
 
     Args:
         name: the name.
-        wanted: what the program was written for.
+        wanted: the generation that the program was written for.
     """
     found = tables.find(name)
     if found is None:
@@ -65,11 +65,11 @@ def target(name: str, wanted: Generation) -> CurrentName:
 
 
 def modules(name: str, wanted: Generation) -> tuple[tuple[str, ...], str] | None:
-    """Returns the modules that have the names of a module, and why; None if it is as it was.
+    """Returns the modules that have the names of a module, and why; None if it is unchanged.
 
     Args:
         name: full name of the module.
-        wanted: what the program was written for.
+        wanted: the generation that the program was written for.
     """
     found = tables.find(name)
     if found is not None and isinstance(found.row, Gone):
@@ -88,12 +88,12 @@ def modules(name: str, wanted: Generation) -> tuple[tuple[str, ...], str] | None
 
 
 def is_tensorflow_1(name: str, wanted: Generation) -> bool:
-    """Returns whether a name is one of `tensorflow`, and that is TensorFlow 1."""
+    """Returns whether a name is in `tensorflow` of a program for TensorFlow 1."""
     return wanted.tensorflow == 1 and generation.version_1(name) != name
 
 
 def public(row: Name) -> str:
-    """Returns the full name that a program imports: of `tensorflow.contrib` that of our package.
+    """Returns the full name that a program imports, for `tensorflow.contrib` our package's.
 
     By `import`, TensorFlow has some of its modules a second time, with other classes.
 
@@ -106,7 +106,7 @@ def public(row: Name) -> str:
 
 
 def _in_module(row: Module, tail: str) -> CurrentName:
-    """Returns where a name of a moved module is."""
+    """Returns the full name of today for a name of a moved module."""
     if not tail:
         if len(row.new) == 1:
             return CurrentName(row.new[0], row.why)

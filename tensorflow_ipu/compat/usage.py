@@ -1,4 +1,4 @@
-"""Records which shims a program used, and where."""
+"""Records the shims that a program used, with their places."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Shim(NamedTuple):
 
     Args:
         old: its full name in the program.
-        new: what it got.
+        new: full name of the replacement.
     """
 
     old: str
@@ -35,7 +35,7 @@ class Shim(NamedTuple):
 
 
 class Usage:
-    """Collects which shims were used, and where first."""
+    """The shims that were used, with their first places."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -43,11 +43,11 @@ class Usage:
         self._places: dict[Shim, dict[Place, None]] = {}
 
     def note(self, shim: Shim, frame: FrameType | None = None) -> None:
-        """Notes a use, unless it is one of the shims themselves.
+        """Records a use, unless it comes from a shim.
 
         Args:
-            shim: what was used.
-            frame: who used it, or whom they called; else who called this.
+            shim: the shim.
+            frame: frame of the user or of a callee; by default the caller's.
         """
         place = None if self.paused else _place(frame or sys._getframe(1))
         if place is not None:
@@ -55,7 +55,7 @@ class Usage:
                 self._places.setdefault(shim, {})[place] = None
 
     def shims(self) -> dict[Shim, list[Place]]:
-        """Returns what was used and where, in the order of the first uses."""
+        """Returns the shims used with their places, in the order of the first uses."""
         with self._lock:
             return {shim: list(places) for shim, places in self._places.items()}
 

@@ -18,7 +18,7 @@ _SAME_AS = {KERAS_2: "tensorflow.keras"}
 
 
 class UseMends:
-    """Finds what to change in the uses of imported names in a file.
+    """Changes to make in the uses of imported names of a file.
 
     Args:
         subject: the file.
@@ -31,7 +31,7 @@ class UseMends:
         self._added: dict[str, list[tuple[Import, str]]] = {}
 
     def findings(self, reference: Reference) -> Iterator[Finding]:
-        """Finds what to change in a use of an imported name."""
+        """Yields the changes to make in a use of an imported name."""
         bound = reference.binding.target
         found = tables.find(reference.name)
         if found is None or isinstance(found.row, Module) and is_below(bound, found.row.old):
@@ -59,7 +59,7 @@ class UseMends:
             yield self._exchange(reference, node, new, why)
 
     def _of_contrib(self, reference: Reference, row: Gone | Module) -> Iterator[Finding]:
-        """Finds what to change in a use of `tf.contrib` that is no function of the table."""
+        """Finds the change of a use of `tf.contrib` that is no function of the table."""
         node = reference.nodes[-1]
         name = canonical(reference.name)
         module = contrib.PACKAGE + name[len(contrib.ROOT) :]
@@ -74,7 +74,7 @@ class UseMends:
             yield Finding(node.lineno, what, advice, targets.NOTHING, ())
 
     def _of_optimizer(self, reference: Reference) -> Iterator[Finding]:
-        """Finds an optimizer that was another class in TensorFlow 2.6."""
+        """Finds the change of an optimizer that was another class in TensorFlow 2.6."""
         name, bound = reference.name, reference.binding.target
         if not self._wanted.old_optimizers or not generation.is_optimizer(name):
             return
@@ -88,7 +88,7 @@ class UseMends:
         """Returns the change of an expression to a full name of today.
 
         Args:
-            reference: what the expression belongs to.
+            reference: the reference of the expression.
             node: the expression.
             new: the full name.
             why: the reason.
@@ -104,7 +104,7 @@ class UseMends:
         return Finding(node.lineno, old, text, why, () if "#" in source.text(node) else edits)
 
     def _by_modules(self, root: ast.expr, binding: NameBinding, new: str) -> str:
-        """Returns a full name by what the file has imported; empty if that is not possible."""
+        """Returns a full name by the file's own imports; empty if they do not reach it."""
         if new.startswith("builtins."):
             return new[len("builtins.") :]
         own = (self._source.text(root), self._today(binding.target))
@@ -135,7 +135,7 @@ class UseMends:
                 yield name, self._today(binding.target)
 
     def _import(self, module: str, statement: Import, line: int) -> tuple[str, tuple[Edit, ...]]:
-        """Returns the name of a module for a line, and what imports it after a statement."""
+        """Returns the name of a module at a line, and the edits that import it."""
         added = self._added.setdefault(module, [])
         for other, local in added:
             if other is statement or (other in self._file.tree.body and other.lineno < line):

@@ -1,1 +1,1 @@
-"""Replacements of what TensorFlow, Keras and Python dropped."""
+"""Replacements of names that TensorFlow, Keras and Python dropped."""

@@ -18,7 +18,7 @@ def _say() -> None:
 
 
 class StatsAggregator:
-    """Takes the place of `tf.data.experimental.StatsAggregator`; its summary is empty."""
+    """Stand-in for `tf.data.experimental.StatsAggregator`; its summary is empty."""
 
     def __init__(self) -> None:
         _say()
@@ -32,7 +32,7 @@ class StatsAggregator:
 
 
 class StatsOptions:
-    """Takes the place of `tf.data.experimental.StatsOptions`: keeps what is set."""
+    """Stand-in for `tf.data.experimental.StatsOptions`: stores its attributes."""
 
     def __init__(self) -> None:
         self.aggregator: StatsAggregator | None = None

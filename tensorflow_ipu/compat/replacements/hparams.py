@@ -165,7 +165,7 @@ class HParams:
         separators: Any = None,
         sort_keys: bool = False,
     ) -> str:
-        """Returns the hyperparameters as JSON; the arguments are those of `json.dumps`."""
+        """Returns the hyperparameters as JSON; takes arguments of `json.dumps`."""
         return json.dumps(
             {name: value for name, value in self.values().items() if not callable(value)},
             indent=indent,
@@ -182,11 +182,11 @@ class HParams:
         return getattr(self, key) if key in self._types else default
 
     def get_model_structure(self) -> Any:
-        """Returns what describes the model."""
+        """Returns the description of the model."""
         return self._model_structure
 
     def set_model_structure(self, model_structure: Any) -> None:
-        """Sets what describes the model."""
+        """Sets the description of the model."""
         self._model_structure = model_structure
 
     def __contains__(self, key: str) -> bool:
@@ -200,7 +200,7 @@ class HParams:
 
 
 def _cast(name: str, kind: type, value: Any) -> Any:
-    """Returns a value with the type of a hyperparameter, where nothing is lost by it."""
+    """Returns a value in the type of a hyperparameter, if the conversion is exact."""
     if value is None or kind is type(None) or isinstance(value, kind):
         both_int = isinstance(value, bool) and kind is not bool
         if not both_int or not isinstance(value, kind):

@@ -61,18 +61,18 @@ def conv2d(
         stride: steps of the kernel.
         padding: `SAME` or `VALID`.
         data_format: `NHWC` or `NCHW`.
-        rate: steps between elements that one output is made of.
+        rate: dilation, the steps between input elements of one output.
         activation_fn: see `fully_connected`, as for all arguments below.
-        normalizer_fn: takes the place of the biases.
+        normalizer_fn: applied instead of biases.
         normalizer_params: its arguments.
         weights_initializer: of `weights`; Xavier's if not given.
         weights_regularizer: of `weights`.
         biases_initializer: of `biases`; None for no biases.
         biases_regularizer: of `biases`.
-        reuse: whether the variables are those of an earlier call.
-        variables_collections: which they are added to.
-        outputs_collections: which the result is added to.
-        trainable: whether they are trained.
+        reuse: whether to use the variables of an earlier call.
+        variables_collections: collections of the variables.
+        outputs_collections: collections of the result.
+        trainable: whether the variables are trained.
         scope: name of the scope, or a scope.
 
     Returns:
@@ -121,7 +121,7 @@ def max_pool2d(
     outputs_collections: Any = None,
     scope: Any = None,
 ) -> tf.Tensor:
-    """Returns the maximum of each window of images; the arguments are those of `conv2d`."""
+    """Returns the maximum of each window of images; see `conv2d` for the arguments."""
     return _pool(_v1.nn.max_pool, "MaxPool2D", inputs, dict(locals()))
 
 
@@ -135,5 +135,5 @@ def avg_pool2d(
     outputs_collections: Any = None,
     scope: Any = None,
 ) -> tf.Tensor:
-    """Returns the mean of each window of images; the arguments are those of `conv2d`."""
+    """Returns the mean of each window of images; see `conv2d` for the arguments."""
     return _pool(_v1.nn.avg_pool, "AvgPool2D", inputs, dict(locals()))

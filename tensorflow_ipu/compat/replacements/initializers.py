@@ -24,14 +24,14 @@ def variance_scaling_initializer(
 
     Args:
         factor: see above.
-        mode: what `n` is: `FAN_IN`, `FAN_OUT` or `FAN_AVG`, the mean of both.
-        uniform: whether values are uniform; else they are normal, without those beyond two
-            standard deviations.
+        mode: meaning of `n`: `FAN_IN`, `FAN_OUT` or `FAN_AVG`, the mean of both.
+        uniform: whether values are uniform; else they are normal, truncated at two standard
+            deviations.
         seed: of the random numbers.
         dtype: floating-point type of the values.
 
     Raises:
-        TypeError: `dtype` is no floating-point type, or `mode` is another.
+        TypeError: `dtype` is no floating-point type, or `mode` is unknown.
     """
     if not tf.as_dtype(dtype).is_floating:
         raise TypeError(f"Cannot create initializer for non-floating point type. Received: {dtype}")
@@ -54,7 +54,7 @@ def variance_scaling_initializer(
 
 
 def _fan(shape: list[int], mode: str) -> float:
-    """Returns how many inputs, outputs, or inputs and outputs on average, a weight has."""
+    """Returns the number of inputs, of outputs, or the mean of both, of a weight."""
     inputs = float(shape[-2]) if len(shape) > 1 else float(shape[-1])
     outputs = float(shape[-1])
     for dimension in shape[:-2]:
@@ -79,5 +79,5 @@ def xavier_initializer(
 def xavier_initializer_conv2d(
     uniform: bool = True, seed: int | None = None, dtype: Any = tf.float32
 ) -> Initializer:
-    """Returns the same as `xavier_initializer`."""
+    """Returns the initializer of Glorot and Bengio, as `xavier_initializer` does."""
     return xavier_initializer(uniform, seed, dtype)

@@ -32,14 +32,14 @@ def collected(collections: Any, scope: str, outputs: tf.Tensor) -> tf.Tensor:
 
 
 def weights_of(name: str, shape: Any, dtype: Any, settings: Mapping[str, Any], kind: str) -> Any:
-    """Makes a variable of a layer.
+    """Creates a variable of a layer.
 
     Args:
         name: of the variable.
         shape: of the variable.
         dtype: of the variable.
         settings: the arguments of the layer.
-        kind: what those for this variable begin with, such as `biases` in `biases_initializer`.
+        kind: prefix of the arguments for this variable, such as `biases` in `biases_initializer`.
     """
     collections = settings.get("variables_collections")
     if isinstance(collections, Mapping):
@@ -61,10 +61,10 @@ def finished(
     """Normalizes, or adds biases, and applies the activation.
 
     Args:
-        outputs: what the layer has computed.
+        outputs: the linear result of the layer.
         settings: the arguments of the layer.
-        channels: how many biases there are.
-        data_format: where the channels are; last if not given.
+        channels: number of biases.
+        data_format: position of the channels; last if not given.
     """
     normalizer = settings["normalizer_fn"]
     if normalizer is not None:
@@ -78,7 +78,7 @@ def finished(
 
 
 def checked_format(data_format: str | None) -> str:
-    """Returns a layout of images; that with the channels last if none is given.
+    """Returns a layout of images; channels last if none is given.
 
     Args:
         data_format: `NHWC` or `NCHW`.

@@ -43,16 +43,16 @@ def fully_connected(
         inputs: floats, shape [..., inputs]; the last dimension is known.
         num_outputs: size of the last dimension of the result.
         activation_fn: of the result; None for none.
-        normalizer_fn: takes the place of the biases.
+        normalizer_fn: applied instead of biases.
         normalizer_params: its arguments.
         weights_initializer: of `weights`; Xavier's if not given.
         weights_regularizer: of `weights`.
         biases_initializer: of `biases`; None for no biases.
         biases_regularizer: of `biases`.
-        reuse: whether the variables are those of an earlier call.
-        variables_collections: which they are added to, for each or as a dictionary by name.
-        outputs_collections: which the result is added to.
-        trainable: whether they are trained.
+        reuse: whether to use the variables of an earlier call.
+        variables_collections: collections of the variables, for each or as a dictionary by name.
+        outputs_collections: collections of the result.
+        trainable: whether the variables are trained.
         scope: name of the scope, or a scope.
 
     Returns:
@@ -90,7 +90,7 @@ def linear(inputs: Any, num_outputs: int, **options: Any) -> tf.Tensor:
 
 @add_arg_scope
 def flatten(inputs: Any, outputs_collections: Any = None, scope: Any = None) -> tf.Tensor:
-    """Makes one dimension of all but the first.
+    """Flattens all dimensions but the first.
 
     Args:
         inputs: shape [batch, ...].
@@ -120,7 +120,7 @@ def bias_add(
     data_format: str = "NHWC",
     scope: Any = None,
 ) -> tf.Tensor:
-    """Adds biases to channels; the arguments are those of `conv2d`."""
+    """Adds biases to channels; see `conv2d` for the arguments."""
     settings = {
         **locals(),
         **{"normalizer_fn": None, "biases_initializer": initializer},
@@ -148,10 +148,10 @@ def dropout(
 
     Args:
         inputs: floats.
-        keep_prob: which part of the elements is kept, on average.
-        noise_shape: shape of what is drawn; it is broadcast.
-        is_training: whether to do that, or to return the inputs; a boolean or a tensor.
-        outputs_collections: which the result is added to.
+        keep_prob: part of the elements that is kept, on average.
+        noise_shape: shape of the random mask; it is broadcast.
+        is_training: whether to drop elements, or to return the inputs; a boolean or a tensor.
+        outputs_collections: collections of the result.
         scope: name of the scope, or a scope.
         seed: of the random numbers.
 

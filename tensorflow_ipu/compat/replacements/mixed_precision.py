@@ -14,7 +14,7 @@ _v1 = tf.compat.v1.mixed_precision
 
 
 class LossScaleOptimizer(_Stock):
-    """A loss scaling optimizer that is made, and subclassed, with a loss scale as second argument.
+    """A loss scaling optimizer whose constructor takes a loss scale as second argument.
 
     Args:
         optimizer: a Keras optimizer of the generation of TensorFlow 2.6
@@ -31,7 +31,7 @@ class LossScaleOptimizer(_Stock):
         super().__init__(optimizer, **_arguments(loss_scale))
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` makes the optimizer from."""
+        """Returns the arguments of `from_config`."""
         config = super().get_config()
         scale: dict[str, Any] = {
             "class_name": "FixedLossScale",
@@ -48,10 +48,10 @@ class LossScaleOptimizer(_Stock):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> LossScaleOptimizer:
-        """Makes the optimizer anew.
+        """Creates the optimizer from its configuration.
 
         Args:
-            config: what `get_config` returned.
+            config: the result of `get_config`.
             custom_objects: classes by name, as everywhere in Keras.
         """
         rest = dict(config)

@@ -43,12 +43,12 @@ def layer_norm(
         center: whether to add `beta`.
         scale: whether to multiply by `gamma`.
         activation_fn: of the result; None for none.
-        reuse: whether the variables are those of an earlier call.
-        variables_collections: which they are added to.
-        outputs_collections: which the result is added to.
-        trainable: whether they are trained.
-        begin_norm_axis: first dimension of those over which to normalize.
-        begin_params_axis: first dimension of those that `beta` and `gamma` have.
+        reuse: whether to use the variables of an earlier call.
+        variables_collections: collections of the variables.
+        outputs_collections: collections of the result.
+        trainable: whether the variables are trained.
+        begin_norm_axis: first dimension to normalize over.
+        begin_params_axis: first dimension of `beta` and `gamma`.
         scope: name of the scope, or a scope.
 
     Returns:
@@ -106,12 +106,12 @@ def batch_norm(
         activation_fn: of the result; None for none.
         param_initializers: of `beta`, `gamma`, `moving_mean` and `moving_variance`, by name.
         param_regularizers: of `beta` and `gamma`, by name.
-        updates_collections: which the updates of the moving moments are added to; None for updates
+        updates_collections: collections of the updates of the moving moments; None for updates
             before the result.
-        is_training: whether the moments are those of the batch; a boolean or a tensor.
-        reuse: whether the variables are those of an earlier call.
-        variables_collections: has no effect: the variables are in those of the layer.
-        outputs_collections: which the result is added to.
+        is_training: whether to use the moments of the batch; a boolean or a tensor.
+        reuse: whether to use the variables of an earlier call.
+        variables_collections: has no effect: the variables are in the layer's collections.
+        outputs_collections: collections of the result.
         trainable: whether `beta` and `gamma` are trained.
         fused: whether one op does it; chosen if not given.
         data_format: `NHWC` or `NCHW`.

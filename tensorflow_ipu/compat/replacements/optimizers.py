@@ -12,10 +12,10 @@ _Momentum: Any = _v1.train.MomentumOptimizer
 
 
 class DecoupledWeightDecayExtension:
-    """Lets the variables of an optimizer decay before each update; to be inherited from first.
+    """Mixin that decays an optimizer's variables before each update; the first base.
 
     Args:
-        weight_decay: which part of a variable is taken away; it is not scaled by the learning rate.
+        weight_decay: part of a variable to subtract; it is not scaled by the learning rate.
         **kwargs: arguments of the optimizer.
     """
 
@@ -25,7 +25,7 @@ class DecoupledWeightDecayExtension:
         super().__init__(**kwargs)
 
     def minimize(self, loss: Any, *args: Any, decay_var_list: Any = None, **kwargs: Any) -> Any:
-        """Makes a step of training.
+        """Minimizes a loss by one training step.
 
         Args:
             loss: shape [].
@@ -37,13 +37,13 @@ class DecoupledWeightDecayExtension:
         return super().minimize(loss, *args, **kwargs)  # type: ignore[misc]
 
     def apply_gradients(self, *args: Any, decay_var_list: Any = None, **kwargs: Any) -> Any:
-        """Updates the variables; the arguments are those of `minimize` and the optimizer."""
+        """Updates the variables; takes arguments of `minimize` and of the optimizer."""
         if decay_var_list is not None:
             self._decayed = decay_var_list
         return super().apply_gradients(*args, **kwargs)  # type: ignore[misc]
 
     def _decay(self, grad: Any, var: Any) -> Any:
-        """Lets a variable decay, after the gradient was computed with its value."""
+        """Decays a variable, after the gradient was computed with its value."""
         if self._decayed is not None and not any(var is other for other in self._decayed):
             return tf.no_op()
         decay = tf.cast(self._weight_decay, var.dtype.base_dtype)
@@ -150,7 +150,7 @@ class MomentumWOptimizer(DecoupledWeightDecayExtension, _Momentum):
 
 
 class NadamOptimizer(_Adam):
-    """Adam with Nesterov's momentum; the arguments are those of `tf.train.AdamOptimizer`."""
+    """Adam with Nesterov's momentum; takes arguments of `tf.train.AdamOptimizer`."""
 
     def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
         beta1_power, beta2_power = self._get_beta_accumulators()
@@ -193,7 +193,7 @@ class NadamOptimizer(_Adam):
 class LazyAdamOptimizer(_Adam):
     """Adam that updates only the rows of moments that a sparse gradient has.
 
-    The arguments are those of `tf.train.AdamOptimizer`.
+    It takes the arguments of `tf.train.AdamOptimizer`.
     """
 
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:

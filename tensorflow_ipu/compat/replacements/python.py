@@ -48,7 +48,7 @@ def coroutine(func: Callable[..., Any]) -> Callable[..., Any]:
     """Makes a coroutine function of a generator function, as `asyncio.coroutine` did.
 
     Args:
-        func: a generator function, or one that returns a result or something to wait for.
+        func: a generator function, or a function that returns a result or an awaitable.
     """
     if inspect.iscoroutinefunction(func):
         return func

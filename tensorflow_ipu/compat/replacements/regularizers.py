@@ -14,7 +14,7 @@ Regularizer = Callable[[Any], Any]
 
 
 def _checked(scale: float) -> float:
-    """Returns a scale that is one.
+    """Returns a scale, after checks of its type and sign.
 
     Raises:
         ValueError: it is an integer or negative.

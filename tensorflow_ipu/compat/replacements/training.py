@@ -68,13 +68,13 @@ def create_train_op(
     transform_grads_fn: Callable[[Any], Any] | None = None,
     check_numerics: bool = True,
 ) -> tf.Tensor:
-    """Returns the loss, after a step of training.
+    """Returns the loss, evaluated after a training step.
 
     Args:
         total_loss: shape [].
         optimizer: of the TensorFlow 1 kind.
-        global_step: counts steps; that of the graph, if not given.
-        update_ops: are run before; those in `UPDATE_OPS`, if not given.
+        global_step: counts steps; the graph's, if not given.
+        update_ops: ops to run before; the collection `UPDATE_OPS`, if not given.
         variables_to_train: the trainable ones, if not given.
         transform_grads_fn: changes the list of gradients and variables.
         check_numerics: whether a loss that is not finite is an error.
@@ -115,7 +115,7 @@ def optimize_loss(
     variables: Sequence[Any] | None = None,
     name: str | None = None,
 ) -> tf.Tensor:
-    """Returns the loss, after a step of training.
+    """Returns the loss, evaluated after a training step.
 
     Args:
         loss: shape [].

@@ -76,9 +76,9 @@ def get_variables(
     """Returns variables by scope and by the end of their name.
 
     Args:
-        scope: a scope, or what the names begin with.
-        suffix: what the names end with, after a `/`.
-        collection: which they are in.
+        scope: a scope, or a prefix of the names.
+        suffix: end of the names, after a `/`.
+        collection: their collection.
     """
     if isinstance(scope, _v1.VariableScope):
         scope = scope.name
@@ -88,12 +88,12 @@ def get_variables(
 
 
 def get_model_variables(scope: Any = None, suffix: str | None = None) -> list[Any]:
-    """Returns the variables of the model; the arguments are those of `get_variables`."""
+    """Returns the variables of the model; see `get_variables` for the arguments."""
     return get_variables(scope, suffix, _KEYS.MODEL_VARIABLES)
 
 
 def get_trainable_variables(scope: Any = None, suffix: str | None = None) -> list[Any]:
-    """Returns the trainable variables; the arguments are those of `get_variables`."""
+    """Returns the trainable variables; see `get_variables` for the arguments."""
     return get_variables(scope, suffix, _KEYS.TRAINABLE_VARIABLES)
 
 
@@ -128,11 +128,11 @@ def get_unique_variable(var_op_name: str) -> Any:
 def get_variables_to_restore(
     include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
 ) -> list[Any]:
-    """Returns the variables of scopes, without those of others.
+    """Returns the variables of some scopes, without excluded scopes.
 
     Args:
-        include: what their names begin with; all variables if not given.
-        exclude: what the names of those begin with that are left out.
+        include: prefixes of their names; all variables if not given.
+        exclude: prefixes of names to leave out.
     """
     return filter_variables(get_variables(), include, exclude, reg_search=False)
 
@@ -161,7 +161,7 @@ def filter_variables(
 
 
 def assign_from_values(var_names_to_values: Mapping[str, Any]) -> tuple[Any, dict[Any, Any]]:
-    """Returns an op that sets variables, and what it is to be fed.
+    """Returns an op that sets variables, and its feed dictionary.
 
     Args:
         var_names_to_values: the values by the full name of the variable.
@@ -184,7 +184,7 @@ def assign_from_values_fn(var_names_to_values: Mapping[str, Any]) -> Callable[[A
 def assign_from_checkpoint(
     model_path: str, var_list: Any, ignore_missing_vars: bool = False
 ) -> tuple[Any, dict[Any, Any]]:
-    """Returns an op that sets variables to what a checkpoint has, and what it is to be fed.
+    """Returns an op that sets variables from a checkpoint, and its feed dictionary.
 
     Args:
         model_path: of the checkpoint.

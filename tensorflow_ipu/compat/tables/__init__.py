@@ -37,7 +37,7 @@ METHODS = {row.old: row for table in (python.METHODS, tensorflow.METHODS) for ro
 
 
 class Found(NamedTuple):
-    """A row, and how much of the name it is about.
+    """A row, and the number of name parts that it matches.
 
     Args:
         row: the row.
@@ -54,13 +54,13 @@ class Found(NamedTuple):
 
 
 def find(name: str) -> Found | None:
-    """Finds the row that says most about a full name of a program.
+    """Finds the most specific row for a full name of a program.
 
     Args:
-        name: full name; what TensorFlow and Keras show under several names is one.
+        name: full name; aliases in TensorFlow and Keras count as one name.
 
     Returns:
-        The row, or None if the name is as it was.
+        The row, or None if the name is unchanged.
     """
     for rest, parent in enumerate(parents(canonical(name))):
         row = NAMES.get(parent) or GONE.get(parent) or MODULES.get(parent)

@@ -1,7 +1,7 @@
 """Table of replacements for the parts of `tensorflow.contrib` that IPU programs use.
 
-A key of the table is a module below `tensorflow.contrib`. Its value says for each name what the
-full name is now; `{}` stands for the name itself.
+A key of the table is a module below `tensorflow.contrib`. Its value maps each name to its full name
+of today; `{}` stands for the name itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WHY = "tensorflow.contrib is not in TensorFlow 2"
 
 
 def _from(module: str, *names: str) -> dict[str, str]:
-    """Says that names are in a module now."""
+    """Maps names to a module of today."""
     return dict.fromkeys(names, f"{module}.{{}}")
 
 

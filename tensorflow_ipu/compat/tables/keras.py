@@ -1,8 +1,8 @@
 """Table of modules of Keras 2.6 and `tensorflow.python.keras`, and their place in Keras 2.15.
 
-In TensorFlow 1.15 `tensorflow.python.keras` was what `tf.keras` is made of. What has this name in
-TensorFlow 2.15 is an old copy, whose layers and models do not go together with those of `tf.keras`:
-so its modules are rows of the table, too.
+In TensorFlow 1.15 `tensorflow.python.keras` was the code of `tf.keras`. In TensorFlow 2.15 the same
+name is an old copy, whose layers and models do not work with `tf.keras`: so its modules are rows of
+the table, too.
 """
 
 from __future__ import annotations

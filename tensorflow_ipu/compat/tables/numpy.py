@@ -1,4 +1,4 @@
-"""Table of what NumPy dropped up to 2.0."""
+"""Table of the names that NumPy dropped up to 2.0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table of what Python dropped between 3.6 and 3.11."""
+"""Table of the names that Python dropped between 3.6 and 3.11."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table of what TensorFlow 1.15 and 2.6 had and 2.15 lacks, besides `tensorflow.contrib`."""
+"""Table of names of TensorFlow 1.15 and 2.6 that 2.15 lacks, besides `tensorflow.contrib`."""
 
 from __future__ import annotations
 
