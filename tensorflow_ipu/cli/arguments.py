@@ -17,7 +17,7 @@ def whole(text: str) -> int:
     """Reads a whole number that a program can be planned with.
 
     Args:
-        text: what was given.
+        text: the text of the argument.
 
     Raises:
         argparse.ArgumentTypeError: it is no whole number, or too large.

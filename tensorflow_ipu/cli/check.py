@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _update(options: argparse.Namespace) -> int:
-    """Writes the budget that the report uses up."""
+    """Writes the budget whose limits are the report's numbers."""
     known = budget_lib.load(options.budget) if Path(options.budget).exists() else None
     tolerance = options.tolerance
     if tolerance is None:
@@ -69,7 +69,7 @@ def _update(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace, named: str) -> str:
-    """The report to look at: what the budget names is relative to its folder."""
+    """Returns the path of the report; the budget's own is relative to its folder."""
     if options.report:
         return str(options.report)
     if not named:

@@ -10,15 +10,15 @@ class Command(NamedTuple):
     """One command.
 
     Attributes:
-        name: What it is called; so is its module.
-        summary: What it does, in one line.
+        name: Its name, and its module's.
+        summary: Its effect, in one line.
     """
 
     name: str
     summary: str
 
     def sentence(self) -> str:
-        """Returns what it does as a sentence, for a help that says no more."""
+        """Returns the summary as a sentence, for a help without more text."""
         return f"{self.summary[0].upper()}{self.summary[1:]}."
 
     def load(self) -> Any:

@@ -1,4 +1,4 @@
-"""`tensorflow-ipu completion SHELL`: prints a script with which a shell completes command lines."""
+"""`tensorflow-ipu completion SHELL`: prints a script for a shell's completion."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _parser(options: argparse.Namespace) -> argparse.ArgumentParser:
 
 
 def _arguments(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Yields the options and arguments of a parser, and of those of its commands."""
+    """Yields the options and arguments of a parser and of its commands' parsers."""
     for action in parser._actions:
         yield action
         if isinstance(action.choices, dict):

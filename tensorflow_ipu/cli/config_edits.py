@@ -1,9 +1,8 @@
 """Sets options of `IPUConfig` in a program's source, at the line that configures the system.
 
-Options are set in lines of their own right before the call of `configure_ipu_system`, so they hold
-whatever was set before. Where such an option is set to a constant among the lines before the call,
-with nothing but other options in between, only its value is changed. Everything else of the file
-stays as it is, byte for byte.
+Options are set in lines of their own right before the call of `configure_ipu_system`, so they
+override earlier values. If such an option is set to a constant before the call, with only other
+options in between, its value is changed instead. All other bytes of the file are unchanged.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ class Edit(NamedTuple):
     Args:
         path: the file.
         before: its content.
-        after: what is to be its content.
-        encoding: how text is written in it.
+        after: its new content.
+        encoding: encoding of its text.
     """
 
     path: Path
@@ -110,7 +109,7 @@ def _blocks(tree: ast.Module) -> Iterator[Sequence[ast.stmt]]:
 
 
 def _receiver(statement: ast.stmt, path: Path, line: int) -> str:
-    """What the program calls its configuration: a name, or an attribute of one."""
+    """Returns the program's expression for its configuration: a name, or an attribute of one."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     if isinstance(call, ast.Call) and isinstance(call.func, (ast.Attribute, ast.Name)):
         function = call.func

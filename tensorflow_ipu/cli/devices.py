@@ -41,7 +41,7 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the listing of the machine, what one of its devices is, or the figures of its chip."""
+    """Prints the listing of the machine, a device's attributes, or the figures of a chip."""
     machine = Machine(chip_named(options.chip))
     if options.figures:
         print((_figures_json if options.json else _figures_text)(machine.chip))
@@ -54,10 +54,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def chip_named(name: str | None) -> Chip:
-    """Returns a chip, or that of the machine.
+    """Returns a chip by name, or the machine's.
 
     Args:
-        name: of the chip; the one that TENSORFLOW_IPU_CHIP names if not given.
+        name: of the chip; by default the name in TENSORFLOW_IPU_CHIP.
 
     Raises:
         ValueError: There is no chip of that name.
@@ -107,7 +107,7 @@ def attributes_text(found: Sequence[Mapping[str, str]]) -> str:
 
 
 def _figures_text(chip: Chip) -> str:
-    """A line for each figure, and one for its source."""
+    """Returns a line for each figure, and one for its source."""
     lines = [chip.title]
     for figure in chip.figures():
         lines.append(f"{figure.name}: {figure.value:,} {figure.unit}")

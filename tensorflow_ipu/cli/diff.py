@@ -75,7 +75,7 @@ def _text(
     changes: Sequence[Sequence[Difference]],
     top: int,
 ) -> str:
-    """The summary, then the largest changes, then live tensors."""
+    """Returns the summary, the largest changes, and changes of live tensors."""
     if len(reports) > 2:
         names = _names(paths)
         table = comparison.format_many(snapshots, names, top)
@@ -90,7 +90,7 @@ def _text(
 
 
 def _names(paths: Sequence[str]) -> list[str]:
-    """Short names of reports that tell them apart."""
+    """Returns short distinct names of reports."""
     short = [Path(path).parent.name if Path(path).name == files.REPORT else path for path in paths]
     names = [Path(name).stem or name for name in short]
     return names if len(set(names)) == len(names) else [str(path) for path in paths]
@@ -99,7 +99,7 @@ def _names(paths: Sequence[str]) -> list[str]:
 def _data(
     paths: Sequence[str], reports: Sequence[Report], changes: Sequence[Sequence[Difference]]
 ) -> dict[str, object]:
-    """Everything as data: the differences of each report to the first."""
+    """Returns all as data: the differences of each report to the first."""
     summaries = [
         {"report": str(path), **comparison.summary_to_dict(report)}
         for path, report in zip(paths, reports)

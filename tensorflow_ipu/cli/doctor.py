@@ -1,4 +1,4 @@
-"""`tensorflow-ipu doctor`: checks that programs can run here, and says what to mend."""
+"""`tensorflow-ipu doctor`: checks that programs can run here, and prints corrections."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints what the checks have found."""
+    """Prints the findings of all checks."""
     found = examine(options.timeout, os.environ, Path.cwd())
     if options.json:
         print(json.dumps(findings.to_dict(found), indent=2))

@@ -50,7 +50,7 @@ def find(path: str) -> Path:
 
 
 def _nearby(given: Path) -> str:
-    """The reports in the folder of a path and the current one, the newest first, as a sentence."""
+    """Returns the reports near a path and in the current folder, newest first, as a sentence."""
     folders = dict.fromkeys(folder for folder in (given.parent, Path()) if folder.is_dir())
     found: dict[Path, float] = {}
     for folder in folders:

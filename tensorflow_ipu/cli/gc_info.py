@@ -1,4 +1,4 @@
-"""The command `gc-info`: tells scripts about the simulated machine as the original's tool does."""
+"""The command `gc-info`: prints the simulated machine in the form of the original's tool."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def parser() -> Parser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints what is asked for, and on the standard error that it is simulated.
+    """Prints the requested facts, and on the standard error that they are simulated.
 
     Args:
-        arguments: of the command line; those of the process if not given.
+        arguments: of the command line; by default the process's.
 
     Returns:
         0, or 2 if there is no such device or chip.

@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command.
 
     Args:
-        arguments: of the command line; those of the process if not given.
+        arguments: of the command line; by default the process's.
 
     Returns:
         The exit code: 0, 1 if a check has failed, 2 if the command could not be carried out.
@@ -78,7 +78,7 @@ def _carry_out(words: Sequence[str]) -> int:
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """Reads the command line. Asking for help ends the process, as do mistakes."""
+    """Parses the command line. A request for help ends the process, as do mistakes."""
     name = next((word for word in arguments if not word.startswith("-")), "")
     top = parser(only=name)
     if name and commands.named(name) is None:
@@ -96,7 +96,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Runs the command; what is wrong with its files is one line."""
+    """Runs the command; prints an error of its files in one line."""
     try:
         with text.room(output.width()):
             code: int = options.run(options)

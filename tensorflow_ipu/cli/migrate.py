@@ -48,7 +48,7 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints what is to be changed, or changes it."""
+    """Prints the changes to make, or writes them."""
     files = [migration.read(path) for path in _paths(options.files)]
     wanted = migration.written_for(files)
     if options.tensorflow is not None:
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _paths(names: list[str]) -> list[Path]:
-    """Returns the files that were named, and those in the folders that were.
+    """Returns the files that were named, and the files in folders that were.
 
     Raises:
         FileNotFoundError: there is nothing of a name, or a folder has no Python file.
@@ -94,7 +94,7 @@ def _paths(names: list[str]) -> list[Path]:
 
 
 def _runs_python(path: Path) -> bool:
-    """Whether a file without a suffix says that Python runs it, or may be a program."""
+    """Returns whether a file has no suffix, or names Python in its first line."""
     with path.open("rb") as file:
         first = file.readline(200)
     return not path.suffix or (first.startswith(b"#!") and b"python" in first)
@@ -113,7 +113,7 @@ def _sum_up(findings: list[Finding]) -> None:
 
 
 def _show_diff(file: File, findings: list[Finding]) -> None:
-    """Prints what would be changed in a file."""
+    """Prints the changes of a file as a diff."""
     before = file.source.content.decode("utf-8-sig").splitlines()
     after = migration.mended(file, findings).decode("utf-8-sig").splitlines()
     lines = difflib.unified_diff(before, after, str(file.path), str(file.path), lineterm="")
@@ -122,7 +122,7 @@ def _show_diff(file: File, findings: list[Finding]) -> None:
 
 
 def _write(found: list[tuple[File, list[Finding]]]) -> int:
-    """Changes files; prints what is left, which is the user's to change."""
+    """Writes the changes; prints the findings that the user has to act on."""
     left = 0
     for file, findings in found:
         content = migration.mended(file, findings)

@@ -15,16 +15,16 @@ INTERRUPTED = 130
 
 
 def carried_out(tool: str, run: Callable[[], int]) -> int:
-    """Runs a command and writes what it has printed.
+    """Runs a command and writes its output.
 
     Args:
-        tool: what it is called, for errors.
-        run: parses and runs it; returns the exit code. Asking for help and mistakes on the command
-            line end the process, as argparse has it.
+        tool: its name, for errors.
+        run: parses and runs it; returns the exit code. Requests for help and mistakes on the
+            command line end the process, as argparse does.
 
     Returns:
-        The exit code: that of the command, 0 if whoever reads has read enough, 2 if the output
-        cannot be written, 130 after Ctrl-C.
+        The exit code: the command's, 0 if the reader closes the pipe, 2 if the output cannot be
+        written, 130 after Ctrl-C.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Names in programs may have characters that the terminal has not.
@@ -45,18 +45,18 @@ def carried_out(tool: str, run: Callable[[], int]) -> int:
 
 
 def width() -> int | None:
-    """Returns how many characters a line of the terminal has; None if output goes elsewhere."""
+    """Returns the characters in a line of the terminal; None if output goes elsewhere."""
     if sys.stdout is None or not sys.stdout.isatty():
         return None
     return shutil.get_terminal_size().columns
 
 
 def refuse(tool: str, error: object) -> int:
-    """Says in one line why a command cannot be carried out.
+    """Prints in one line why a command cannot run.
 
     Args:
-        tool: what it is called.
-        error: what is wrong.
+        tool: its name.
+        error: the error.
 
     Returns:
         The exit code for this.
@@ -67,11 +67,11 @@ def refuse(tool: str, error: object) -> int:
 
 
 def _flush() -> None:
-    """Writes what was printed; there is nothing to write to if the output was closed."""
+    """Flushes the standard output, if it is open."""
     if sys.stdout is not None:
         sys.stdout.flush()
 
 
 def _drop_output() -> None:
-    """Lets what was printed and could not be written go nowhere, at the end of the process too."""
+    """Redirects unwritten output to the null device, at the end of the process too."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Parser of command lines whose help has examples, and whose errors guess what was meant."""
+"""Parser of command lines: help with examples, errors with suggestions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Parser(argparse.ArgumentParser):
     """An argparse parser with examples and with suggestions.
 
     Attributes:
-        examples: Command lines, each with what it does.
+        examples: Command lines, each with its effect.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        """Takes what argparse takes."""
+        """Takes the arguments of `argparse.ArgumentParser`."""
         super().__init__(*arguments, **options)
         self.examples: tuple[tuple[str, str], ...] = ()
         self._received: list[str] = []
@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
         return super().format_help() + ("\nexamples:\n" + "\n".join(lines) + "\n" if lines else "")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parses what it knows, as argparse does; errors look at all words that there were."""
+        """Parses known arguments, as argparse does; keeps all words for errors."""
         self._received = list(args) if args is not None else []
         return super().parse_known_args(args, namespace)
 
@@ -38,12 +38,12 @@ class Parser(argparse.ArgumentParser):
         """Ends the process with a usage error.
 
         Args:
-            message: what is wrong.
+            message: the error.
         """
         super().error(message + self._suggestions(self._received))
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
-        """Ends the process, as there are words that the command does not know.
+        """Ends the process, because of words that the command does not know.
 
         Args:
             unknown: these words.
@@ -51,7 +51,7 @@ class Parser(argparse.ArgumentParser):
         super().error(f"unrecognized arguments: {' '.join(unknown)}{self._suggestions(unknown)}")
 
     def _suggestions(self, words: Iterable[str]) -> str:
-        """Returns sentences that name the options that unknown ones may be."""
+        """Returns sentences that suggest known options for unknown ones."""
         known = [option for action in self._actions for option in action.option_strings]
         names = [word.partition("=")[0] for word in words if word.startswith("--") and word != "--"]
         unknown = [name for name in names if not any(option.startswith(name) for option in known)]
@@ -59,11 +59,11 @@ class Parser(argparse.ArgumentParser):
 
 
 def suggestion(word: str, known: Collection[str]) -> str:
-    """Returns the end of an error: what may have been meant, or nothing.
+    """Returns the end of an error with the most similar known word; empty without one.
 
     Args:
-        word: what was given.
-        known: what there is.
+        word: the received word.
+        known: the known words.
     """
     close = difflib.get_close_matches(word, known, n=1, cutoff=_ALIKE)
     return f". {word!r} is unknown: did you mean {close[0]!r}?" if close else ""

@@ -1,4 +1,4 @@
-"""A line on the terminal that says how far a long command is."""
+"""A progress line on the terminal for a long command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 @contextlib.contextmanager
 def shown() -> Iterator[Callable[[str], None]]:
-    """Yields a function that shows a text in place of the one before, and clears it at the end.
+    """Yields a function that replaces the shown text; clears it at the end.
 
     The text goes to standard error, and nowhere unless that is a terminal.
     """
@@ -24,6 +24,6 @@ def shown() -> Iterator[Callable[[str], None]]:
 
 
 def _write(text: str) -> None:
-    """Writes at once."""
+    """Writes a text and flushes it."""
     sys.stderr.write(text)
     sys.stderr.flush()

@@ -79,7 +79,7 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints what was found, and changes the program if that is wanted."""
+    """Prints the result of the search, and changes the program if requested."""
     report = files.load(options.file)
     with progress.shown() as show:
         result = fastest.fastest(
@@ -106,12 +106,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _most_items(text: str) -> int | str:
-    """Reads how many elements of data a weight update may be made of: a number, or any."""
+    """Reads the limit of elements of data of a weight update: a number, or any."""
     return text if text == _ANY else arguments.some(text)
 
 
 def _subjects(options: argparse.Namespace) -> list[str]:
-    """What may be changed."""
+    """Returns the subjects that may be changed."""
     for name in (*(options.only or ()), *options.without):
         if name not in SUBJECTS:
             raise ValueError(f"Unknown change {name!r}: choose from {', '.join(SUBJECTS)}.")
@@ -123,7 +123,7 @@ def _subjects(options: argparse.Namespace) -> list[str]:
 
 
 def _edit(report: Report, result: Fastest, write: bool) -> None:
-    """Shows what can be written into the program, and writes it if that is wanted."""
+    """Prints the options that can be written into the program, and writes them if requested."""
     steps = result.steps()
     wanted, by_hand = _divided(steps)
     place = _PLACE.fullmatch(str(report.options.get("configured_at", "")))
@@ -144,7 +144,7 @@ def _edit(report: Report, result: Fastest, write: bool) -> None:
 
 
 def _divided(steps: Sequence[Step]) -> tuple[dict[str, str], list[str]]:
-    """Options to write into the program, and the names of the steps that are left.
+    """Returns options to write into the program, and the names of the other steps.
 
     A number of IPUs goes with stages and shards: before the program has these it would mean
     replicas.

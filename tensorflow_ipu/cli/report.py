@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _shown(report: Report, form: str, slices: int | None) -> str:
-    """The report in a form."""
+    """Returns the report in a format."""
     if slices is None:
         return _FORMATS[form](report)
     if form != _TRACE:

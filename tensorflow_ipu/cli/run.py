@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _alone(options: argparse.Namespace) -> list[str]:
-    """The command line of one of several processes."""
+    """Returns the command line of one of several processes."""
     words = [sys.executable, "-m", "tensorflow_ipu.cli", "run"]
     if options.tensorflow is not None:
         words.append(f"--tensorflow={options.tensorflow}")

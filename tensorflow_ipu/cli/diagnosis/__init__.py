@@ -1,1 +1,1 @@
-"""What `tensorflow-ipu doctor` looks at; nothing here imports TensorFlow but the probe."""
+"""Checks of `tensorflow-ipu doctor`; nothing here imports TensorFlow but the probe."""

@@ -1,4 +1,4 @@
-"""Starts the probe in a process of its own, with a time limit, and reads what it says."""
+"""Starts the probe in a process of its own, with a time limit, and reads its output."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _LONGEST = 400
 
 
 class Step(NamedTuple):
-    """What a step of the probe has found.
+    """The result of a step of the probe.
 
     Attributes:
-        facts: What it found, by name; empty if it failed.
+        facts: Facts by name; empty if it failed.
         error: Why it failed; empty if it did not.
     """
 
@@ -36,12 +36,12 @@ class Step(NamedTuple):
 
 
 class Probed(NamedTuple):
-    """What the probe has found.
+    """The results of the probe.
 
     Attributes:
         steps: The steps that it has finished, by name.
         last: The step that it began last.
-        ended: How its process ended, if not by itself; empty otherwise.
+        ended: How its process ended, if not normally; empty otherwise.
     """
 
     steps: Mapping[str, Step]
@@ -49,7 +49,7 @@ class Probed(NamedTuple):
     ended: str
 
     def failure(self, step: str) -> str:
-        """Returns why a step failed, or the process with it; empty if it did not."""
+        """Returns the error of a step, or of the process during it; empty if it succeeded."""
         if step in self.steps:
             return self.steps[step].error
         return self.ended if self.last == step else ""
@@ -102,7 +102,7 @@ def _read(printed: str, ended: str) -> Probed:
 
 
 def _ended(code: int, errors: str) -> str:
-    """Returns how a process ended, with its last words; empty if it was by itself."""
+    """Returns how a process ended, with its last output; empty if it ended normally."""
     if code == 0:
         return ""
     how = f"ended with exit code {code}"
@@ -113,6 +113,6 @@ def _ended(code: int, errors: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Returns a text as one line that is not too long."""
+    """Returns a text as one line of limited length."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."

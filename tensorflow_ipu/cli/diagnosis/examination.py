@@ -11,7 +11,7 @@ from tensorflow_ipu.launcher.environment import COUNT, INDEX
 
 
 def examine(seconds: float, environment: Mapping[str, str], folder: Path) -> list[Finding]:
-    """Makes all checks.
+    """Runs all checks.
 
     Args:
         seconds: that a process with TensorFlow may take.
@@ -33,7 +33,7 @@ def examine(seconds: float, environment: Mapping[str, str], folder: Path) -> lis
 
 
 def _run(seconds: float, environment: Mapping[str, str]) -> list[Finding]:
-    """Checks what needs TensorFlow, in a process of its own, or two if the first fails early."""
+    """Runs the checks that need TensorFlow in a new process, or in two if the first fails early."""
     probed = child.probe(seconds)
     bare = None
     if "tensorflow" not in probed.steps or probed.failure("tensorflow"):
@@ -51,7 +51,7 @@ def _variables(environment: Mapping[str, str]) -> list[Finding]:
 
 
 def _guarded(subject: str, check: Callable[[], list[Finding]]) -> list[Finding]:
-    """Makes a check; that it cannot be made is a finding, too."""
+    """Runs a check; returns its failure as a finding, too."""
     try:
         return check()
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""A Finding: what one check has found out, and what to do about it."""
+"""`Finding`: the result of a check, with advice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class Level(enum.Enum):
-    """How bad something is."""
+    """Severity of a finding."""
 
     OK = "ok"
     WARNING = "warning"  # programs run, perhaps not as their user thinks
@@ -16,13 +16,13 @@ class Level(enum.Enum):
 
 
 class Finding(NamedTuple):
-    """What a check has found.
+    """The result of a check.
 
     Attributes:
-        subject: What it looked at.
-        level: How bad it is.
-        text: What there is.
-        mend: A line for a shell that mends it; empty if there is none.
+        subject: Subject of the check.
+        level: Its severity.
+        text: The result in words.
+        mend: A shell command that corrects it; empty if there is none.
     """
 
     subject: str
@@ -38,7 +38,7 @@ def worst(found: Iterable[Finding]) -> Level:
 
 
 def to_text(found: Sequence[Finding]) -> str:
-    """Returns a line for each finding, one for what mends it, and one that sums up."""
+    """Returns a line for each finding and each correcting command, and a summary line."""
     width = max(len(finding.subject) for finding in found)
     lines = []
     for finding in found:

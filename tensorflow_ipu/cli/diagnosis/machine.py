@@ -1,4 +1,4 @@
-"""Checks what is around a program: compiler, folder of its cache, files that hide packages."""
+"""Checks the environment of a program: compiler, cache folder, files that hide packages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HIDDEN = (
 
 
 def compiler() -> Finding:
-    """Looks for a compiler, which only libraries of custom operations need."""
+    """Searches a compiler, which only libraries of custom operations need."""
     found = shutil.which("g++")
     if found is None:
         return Finding(
@@ -49,7 +49,7 @@ def compiler() -> Finding:
 
 
 def cache(folder: str) -> Finding:
-    """Looks at the folder in which compiled programs are kept.
+    """Checks the folder of compiled programs.
 
     Args:
         folder: that `--executable_cache_path` names; empty if it is not set.
@@ -77,10 +77,10 @@ def cache(folder: str) -> Finding:
 
 
 def hiding_files(folder: Path) -> Finding | None:
-    """Looks for files that programs beside them would import in the place of packages.
+    """Searches for files that programs beside them would import instead of packages.
 
     Args:
-        folder: where programs are started.
+        folder: the folder that programs are started in.
     """
     names = [f"{name}{end}" for name in _HIDDEN for end in (".py", "/__init__.py")]
     found = [name for name in names if (folder / name).is_file() and not _is_ours(folder)]
@@ -96,7 +96,7 @@ def hiding_files(folder: Path) -> Finding | None:
 
 
 def instance(environment: Mapping[str, str], variables: tuple[str, ...]) -> Finding | None:
-    """Tells that programs started here would wait for other processes.
+    """Returns a warning if programs started here would wait for other processes.
 
     Args:
         environment: of the process.
@@ -114,7 +114,7 @@ def instance(environment: Mapping[str, str], variables: tuple[str, ...]) -> Find
 
 
 def _missing(path: Path) -> Finding:
-    """What there is to say of a folder that is not there yet."""
+    """Returns the finding about a folder that does not exist yet."""
     parent = next(parent for parent in path.absolute().parents if parent.exists())
     if parent.is_dir() and os.access(parent, os.W_OK | os.X_OK):
         return Finding("cache", Level.OK, f"{path} is made when the first program is kept")

@@ -1,4 +1,4 @@
-"""Compares Python and the installed packages with what is needed; imports none of them."""
+"""Compares Python and installed packages with the requirements; imports none of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tf-nightly")
 
 
 def python() -> Finding:
-    """Checks that this Python is one that the package is for."""
+    """Checks that the package supports this version of Python."""
     version = platform.python_version()
     text = f"{version}, {sys.executable}"
     try:
@@ -44,7 +44,7 @@ def python() -> Finding:
 
 
 def check() -> list[Finding]:
-    """Compares the packages that are installed with those that this one needs."""
+    """Compares the installed packages with the requirements."""
     try:
         version, needed = metadata.version(_PACKAGE), list(_needed())
     except metadata.PackageNotFoundError:
@@ -62,7 +62,7 @@ def check() -> list[Finding]:
 
 
 def installed(name: str) -> str:
-    """Returns the version of a package, or of another one in its place; empty if there is none.
+    """Returns the version of a package, or of an equivalent one; empty if there is none.
 
     Args:
         name: of the distribution.
@@ -76,12 +76,12 @@ def installed(name: str) -> str:
 
 
 def tensorflow() -> str:
-    """Returns the version of TensorFlow that is installed, or nothing."""
+    """Returns the version of the installed TensorFlow, empty without one."""
     return installed(_TENSORFLOW)
 
 
 def _no_tensorflow() -> list[Finding]:
-    """Finds out whether there is no TensorFlow of any version."""
+    """Returns a finding if no version of TensorFlow is installed."""
     if tensorflow():
         return []
     return [Finding(_SUBJECT, Level.PROBLEM, "tensorflow is not installed", INSTALL)]
@@ -95,7 +95,7 @@ def _specifiers(text: str) -> Any:
 
 
 def _needed() -> Iterator[Any]:
-    """Yields the requirements of the package that hold here."""
+    """Yields the package's requirements that apply here."""
     from packaging.requirements import Requirement
 
     for line in metadata.requires(_PACKAGE) or ():
@@ -105,7 +105,7 @@ def _needed() -> Iterator[Any]:
 
 
 def _compared(need: Any) -> Finding | None:
-    """Compares a requirement with what is installed; None if it is met."""
+    """Compares a requirement with the installed version; returns None if it is met."""
     have = installed(need.name)
     if have and need.specifier.contains(have, prereleases=True):
         return None
@@ -129,7 +129,7 @@ def _several_tensorflows() -> list[Finding]:
 
 
 def _owns_files(name: str) -> bool:
-    """Returns whether a distribution has the files, and not only one that has them."""
+    """Returns whether a distribution has TensorFlow's files itself, not by a dependency."""
     record = metadata.distribution(name).read_text("RECORD") or ""
     return "\ntensorflow/__init__.py," in record
 

@@ -1,4 +1,4 @@
-"""Checks the native library: it is there once, and for the TensorFlow that is installed."""
+"""Checks the native library: it exists once, and for the installed TensorFlow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SUBJECT = "plugin"
 
 
 def check() -> Finding:
-    """Looks for the file of the plugin, and for other copies that TensorFlow would load."""
+    """Checks the plugin's file, and searches other copies that TensorFlow would load."""
     folders = built_for.plugin_folders()
     files = [folder / built_for.LIBRARY for folder in folders]
     path = next((file for file in files if file.exists()), None)
@@ -35,7 +35,7 @@ def check() -> Finding:
 
 
 def misfit() -> Finding | None:
-    """Finds out whether the plugin was built for another TensorFlow, by what is written beside it.
+    """Checks whether the plugin was built for the installed TensorFlow, by the record beside it.
 
     With such a plugin TensorFlow refuses to import.
     """
@@ -48,7 +48,7 @@ def misfit() -> Finding | None:
 
 
 def _copies() -> list[Path]:
-    """Returns the libraries of that name in all folders where TensorFlow looks for plugins."""
+    """Returns the libraries of that name in all folders where TensorFlow searches plugins."""
     folders = [path for path in sys.path if "site-packages" in path]
     folders += site.getsitepackages()
     if site.ENABLE_USER_SITE and site.USER_SITE is not None:

@@ -1,8 +1,8 @@
-"""The program that `tensorflow-ipu doctor` starts: imports TensorFlow, and says how far it came.
+"""The program that `tensorflow-ipu doctor` starts: imports TensorFlow, and reports each step.
 
-It prints a line when it begins a step and one with what the step has found, so that whoever
-started it knows where it ended, if it was killed. What the environment sets for programs counts for
-the check of options only: a look at the installation is not to write reports or caches.
+It prints a line at the start of a step and one with its result. So the parent process knows the
+last step if the probe is killed. Options in the environment apply to the check of options only: a
+check of the installation must not write reports or caches.
 
 It is given to the interpreter as text, and imports nothing of the package before TensorFlow:
 programs that do so have other errors.
@@ -29,7 +29,7 @@ _PLUGINS = "tensorflow-plugins"
 
 
 def main(folder: str, with_plugins: bool = True) -> None:
-    """Takes all steps up to the first that fails.
+    """Runs all steps up to the first that fails.
 
     Args:
         folder: that has the package, also where it is not installed.
@@ -106,7 +106,7 @@ def _import() -> dict[str, Any]:
 
 
 def _keras() -> dict[str, Any]:
-    """Looks at what `tf.keras` is once a program has imported ipu."""
+    """Returns package and version of `tf.keras` after the import of ipu."""
     tf = importlib.import_module("tensorflow")
     package = tf.keras.Model.__module__.partition(".")[0]
     return {"package": package, "version": importlib.import_module(package).__version__}

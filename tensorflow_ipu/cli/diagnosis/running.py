@@ -1,4 +1,4 @@
-"""Says what the probe has found: whether TensorFlow, plugin and Keras work together."""
+"""Findings from the probe: whether TensorFlow, plugin and Keras work together."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _FAILURES: Mapping[str, tuple[str, str, str]] = {
 
 
 def check(probed: Probed, bare: Probed | None, environment: Mapping[str, str]) -> list[Finding]:
-    """Judges what the probe has found.
+    """Converts the results of the probe to findings.
 
     Args:
-        probed: what the probe has found.
-        bare: what it found without plugins, if TensorFlow did not import with them.
+        probed: results of the probe.
+        bare: results without plugins, if TensorFlow did not import with them.
         environment: of programs.
     """
     found = []
@@ -54,12 +54,12 @@ def check(probed: Probed, bare: Probed | None, environment: Mapping[str, str]) -
 
 
 def _not_begun(probed: Probed) -> str:
-    """Returns why the probe did not even begin; empty if it did."""
+    """Returns the error of a probe that did not begin; empty if it did."""
     return "" if "tensorflow" in probed.steps else probed.ended or "the process said nothing"
 
 
 def _import_failed(failure: str, bare: Probed | None) -> Finding:
-    """TensorFlow is not imported: because of the plugin, or of itself."""
+    """Returns the finding that TensorFlow does not import: due to the plugin, or by itself."""
     version = packages.tensorflow() or "(of no known version)"
     if bare is not None and not bare.failure("tensorflow") and "tensorflow" in bare.steps:
         text = (
@@ -78,7 +78,7 @@ def _import_failed(failure: str, bare: Probed | None) -> Finding:
 
 
 def _failed(step: str, failure: str) -> list[Finding]:
-    """Says what it means that a step failed."""
+    """Returns the findings for a failed step."""
     if step == "options":
         return _wrong_options(failure)
     subject, said, mend = _FAILURES[step]
@@ -87,7 +87,7 @@ def _failed(step: str, failure: str) -> list[Finding]:
 
 
 def _wrong_options(failure: str) -> list[Finding]:
-    """Says what is wrong with library options. What is no JSON is found without TensorFlow."""
+    """Returns the findings for wrong library options; other checks find invalid JSON."""
     kind, _, text = failure.partition(": ")
     if kind == "ValueError":
         return []
@@ -98,7 +98,7 @@ def _wrong_options(failure: str) -> list[Finding]:
 def _worked(
     step: str, facts: Mapping[str, Any], environment: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Says what a step has found, which may be other than is expected."""
+    """Yields the findings for a successful step, whose facts may be unexpected."""
     if step == "tensorflow":
         yield Finding(_TENSORFLOW, Level.OK, f"{facts['version']} imports")
     elif step == "devices":
@@ -126,7 +126,7 @@ def _devices(names: list[str]) -> Finding:
 
 
 def _keras(package: str, version: str, environment: Mapping[str, str]) -> Finding:
-    """Says which Keras `tf.keras` is in a program that imports ipu."""
+    """Returns the finding about `tf.keras` in a program that imports ipu."""
     text = f"tf.keras is Keras {version} (the package {package}) in programs that import ipu"
     if version.startswith("2."):
         return Finding("Keras", Level.OK, text)

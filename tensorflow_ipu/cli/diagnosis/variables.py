@@ -1,4 +1,4 @@
-"""Checks the environment variables that programs read, and those that look as if one was meant."""
+"""Checks the environment variables that programs read, and similar names."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _flags(environment: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _mended(text: str, without: str = "") -> str:
-    """Returns a line that sets the flags, with those mended or left out that are wrong.
+    """Returns a command that sets the flags, with wrong ones corrected or left out.
 
     Args:
         text: of the variable.
@@ -94,7 +94,7 @@ def _mended(text: str, without: str = "") -> str:
 
 
 def _valid(words: list[str], without: str) -> bool:
-    """Returns whether flags can be set together, and one is not among them."""
+    """Returns whether some flags are valid together, without one of them."""
     try:
         flags.parse(shlex.join(words))
     except ValueError:
@@ -118,7 +118,7 @@ def _chip(environment: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _options(name: str) -> Iterator[Finding]:
-    """Checks that a variable of options is JSON; what it says is checked with TensorFlow."""
+    """Checks that a variable of options is JSON; its content is checked with TensorFlow."""
     try:
         flags.library_options(name)
     except ValueError as error:
@@ -126,7 +126,7 @@ def _options(name: str) -> Iterator[Finding]:
 
 
 def _unknown(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Finds variables that nothing reads, and that have nearly the name of one."""
+    """Finds variables that nothing reads, and whose name is nearly a known one."""
     for name in sorted(environment):
         if name in (*_KNOWN, *_BUILD):
             continue
