@@ -33,6 +33,7 @@ _POD = re.compile(r"pod[- ]?(\d+)")
 _MACHINE = re.compile(r"bow-2000|m2000")
 _IPUS_OF_MACHINE = 4
 _LENGTH = re.compile(r"sl\s?(\d+)")
+_COUNT = re.compile(r"gradient accumulation[ =](\d+)")
 _STAGES = re.compile(r"(\d+)-stage pipeline x\s?(\d+)")
 _IPUS_PER_REPLICA = re.compile(r"(\d+) ipus?/replica")
 
@@ -46,6 +47,8 @@ _MICRO_BATCH = {
     BERT_BASE: {128: 32, 384: 8},
 }
 _RESNET_MICRO_BATCH = 22
+# Replicas over which batch norms of ResNet have their statistics (MLPerf).
+_NORM_GROUP = 2
 # More than any micro-batch or gradient accumulation count: 8,160 is the largest that is published.
 _MOST = 100_000
 #: IPUs of a replica where a row names no stages.
@@ -64,6 +67,7 @@ class Configuration(NamedTuple):
         length: tokens of a sequence, 0 for images.
         packed: sequences of a pack, on average; 1 unless packed.
         stages: pipeline stages with an IPU each, 0 for the layout of TensorFlow.
+        norm_group: replicas over which batch norms have their statistics.
     """
 
     model: str
@@ -74,6 +78,7 @@ class Configuration(NamedTuple):
     length: int
     packed: float
     stages: int
+    norm_group: int = 2
 
     @property
     def ipus(self) -> int:
@@ -96,12 +101,15 @@ def configuration(row: Row) -> Configuration | None:
     model = next((name for word, name in _MODELS.items() if word in text), None)
     if model is None:
         return None
+    if "inference" in text or "generation" in text:
+        raise NotExpressible("no program of inference")
     chip = chip_of(row)
     length = _length(text) if model != RESNET else 0
     stages, replicas = _stages_and_replicas(row, text, model)
     packed = _packed(text, length)
     micro_batch = row.whole("microbatch", "micro-batch", "micro batch")
-    count = row.whole("ga", "gradient accumulation")
+    count = row.whole("ga", "gradient accumulation") or _count(text)
+    norm_group = row.whole("bn span") or _NORM_GROUP
     if max(micro_batch or 1, count or 1) > _MOST:
         raise NotExpressible("a micro-batch or count larger than any program has")
     total = row.number("gbs", "global batch")
@@ -110,12 +118,22 @@ def configuration(row: Row) -> Configuration | None:
             raise NotExpressible("the batch size is not above 0")
         if total and "packed" in text:
             packed = total / (micro_batch * count * replicas)
-        return Configuration(model, chip, replicas, micro_batch, count, length, packed, stages)
+        return Configuration(
+            model, chip, replicas, micro_batch, count, length, packed, stages, norm_group
+        )
     if total is None:
         raise NotExpressible("the batch size is not given")
     # Batches of packed rows count unpacked sequences, as those of MLPerf show.
     micro_batch, count = split_batch(total / packed, replicas, micro_batch, _largest(model, length))
-    return Configuration(model, chip, replicas, micro_batch, count, length, packed, stages)
+    return Configuration(
+        model, chip, replicas, micro_batch, count, length, packed, stages, norm_group
+    )
+
+
+def _count(text: str) -> int | None:
+    """The gradient accumulation count of a text such as `gradient accumulation 24`."""
+    match = _COUNT.search(text)
+    return checked_size(int(match[1]), "the gradient accumulation count") if match else None
 
 
 def _length(text: str) -> int:

@@ -9,6 +9,7 @@ from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.chip import amp
 from tensorflow_ipu.costs.rules import elementwise
 
+from .element_types import dtype_of, types_of
 from .prediction import Prediction
 from .rows import NotExpressible, Row, checked_size, chip_of
 from .units import is_flops, is_time, of_flops, of_time
@@ -25,12 +26,6 @@ STAMP_CYCLES = 45
 _MATMUL = re.compile(r"\[(\w+),\s*(\w+)\]\s*x\s*\[(\w+),\s*(\w+)\]")
 _ELEMENTWISE = re.compile(r"elementwise (\w+) (\w+)")
 _OPERATIONS = {"add": "AddV2", "sub": "Sub", "mul": "Mul", "multiply": "Mul", "divide": "RealDiv"}
-_DTYPES = {
-    **dict.fromkeys(("fp16", "half", "float16"), "float16"),
-    **dict.fromkeys(("fp32", "float", "float32", "single"), "float32"),
-}
-_TYPE_NAME = r"\b(fp16|fp32|half|float16|float32|float)\b"
-_PARTIALS = re.compile(_TYPE_NAME + r" partials?\b|\bpartials(?: type)?=" + _TYPE_NAME)
 _VALUES_PER_TILE = re.compile(r"(\d[\d,]*) values per tile")
 _SPREAD = re.compile(r"(\d+(?:\s*[x*]\s*\d+)*) values over (\d+) tiles")
 
@@ -59,7 +54,7 @@ def _matmul(row: Row) -> Prediction:
     if k != k2:
         raise NotExpressible("the shapes of the matrix product do not fit")
     tiles = row.whole("tiles") or chip.tiles
-    cycles = _vertex_cycles(chip, m, k, n, *_types(row))
+    cycles = _vertex_cycles(chip, m, k, n, *types_of(row))
     value: float
     if is_flops(row):
         value = of_flops(2.0 * m * k * n * tiles, cycles / chip.clock, row)
@@ -80,22 +75,6 @@ def _dimension(row: Row, text: str) -> int:
     return checked_size(size, "a dimension of the matrix product")
 
 
-def _types(row: Row) -> tuple[str, str]:
-    """Types of inputs and sums. Inputs that no word tells have the type of the sums."""
-    text = row.text
-    if any(word in text for word in ("fp8", "quarter", "int8")):
-        raise NotExpressible("a type that the matrix unit of these chips lacks")
-    found = _PARTIALS.search(text)
-    partials = _DTYPES[found[1] or found[2]] if found else None
-    named = re.search(_TYPE_NAME, _PARTIALS.sub(" ", text))
-    dtype = _DTYPES[named[1]] if named else partials or "float32"
-    given = row.parameters.get("dtype", "").lower()
-    if given and given not in _DTYPES:
-        raise NotExpressible("a type that the matrix unit of these chips lacks")
-    dtype = _DTYPES.get(given, dtype)
-    return dtype, partials or dtype
-
-
 def _vertex_cycles(chip: Chip, m: int, k: int, n: int, dtype: str, partials: str) -> float:
     unit = amp.unit(chip, dtype, partials)
     inputs, outputs = -(-k // unit.input_channels), -(-n // unit.output_channels)
@@ -107,7 +86,7 @@ def _elementwise(row: Row) -> Prediction:
     chip = chip_of(row)
     match = _ELEMENTWISE.search(row.workload.lower())
     operation = _OPERATIONS.get(match[1]) if match else None
-    dtype = _DTYPES.get(match[2]) if match else None
+    dtype = dtype_of(match[2]) if match else None
     if operation is None or dtype is None:
         raise NotExpressible("an elementwise operation or type that is not in the list")
     cycles = elementwise.tile_cycles(operation, _values(row), dtype, chip)

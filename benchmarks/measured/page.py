@@ -9,7 +9,7 @@ import numpy as np
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.chips import Chip, Status
 
-from . import distinct, memory, report, scaling, whole_models
+from . import distinct, judged, memory, report, scaling, whole_models
 from .predict import Outcome
 from .prediction import Prediction
 
@@ -30,6 +30,16 @@ same columns, `--all` prints every row.
 * A row is **expressible** if its own text says enough. Rules decide, from workload, parameters,
   metric and unit. No rule knows a measured value.
 * The file leaves out what is not of the chip: the host's compile times, power, software models.
+"""
+
+_GROUPS = """\
+Rows of a group are judged together, and the headline is the median over groups, so no group drowns
+the others. **Coverage** is the share of the rows that the model expresses. The **noise floor** is
+the median difference of two measurements of one configuration, where sources repeat each other.
+"""
+
+_KINDS = """\
+The same by kind of row and chip:
 """
 
 _LEFT_OUT = """\
@@ -153,9 +163,14 @@ stage that computes its activations again keeps nothing
 def page(outcome: Outcome) -> str:
     """Returns the page as Markdown."""
     models = [p for p in outcome.predictions if whole_models.is_whole_model(p)]
+    found = judged.judged(outcome)
     parts = [
         _INTRODUCTION,
         "## Result\n",
+        _GROUPS,
+        _table(judged.HEAD, judged.cells(found)),
+        f"{judged.headline(found).capitalize()}.\n",
+        _KINDS,
         _table(report.HEAD, report.table(outcome.predictions)),
         f"In the words of the script: {report.summary(outcome)}.\n",
         f"{report.off_the_line(outcome).capitalize()}.\n",

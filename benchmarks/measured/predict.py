@@ -7,7 +7,19 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Optional
 
-from . import host, memory, on_tile, sparse, whole_models
+from . import (
+    convolutions,
+    elementwise,
+    exchange,
+    host,
+    memory,
+    on_tile,
+    products,
+    sparse,
+    tile_vertices,
+    whole_models,
+)
+from .implausible import implausible
 from .models import assumed
 from .prediction import Prediction
 from .rows import NotExpressible, Row
@@ -21,17 +33,24 @@ _PREDICTORS: tuple[Predictor, ...] = (
     hand_written.predict,
     memory.predict,
     sparse.predict,
+    tile_vertices.predict,
+    products.predict,
+    convolutions.predict,
+    elementwise.predict,
+    exchange.predict,
     host.predict,
     assumed.predict,
     whole_models.predict,
 )
 
+_UNKNOWN = "no program for this workload"
+# What the model does not claim to know, and no predictor has taken.
+_LATENCY = "the latency of a single access or message is not modelled"
 # What the chip has no part in, or what the model does not claim to know, by words of the metric.
 _NOT_MODELLED = {
     "compile time": "time of the host's compiler",
     "power": "power is not modelled",
-    "latency": "the latency of a single access or message is not modelled",
-    "compute time": "no program for this workload",
+    "compute time": _UNKNOWN,
     "share of cycles": "the program is not given",
 }
 
@@ -51,7 +70,12 @@ class Outcome(NamedTuple):
 def predict(rows: Iterable[Row]) -> Outcome:
     """Predicts all rows that the model can express. One that fails does not stop the others."""
     outcome = Outcome([], [])
-    for row in rows:
+    rows = list(rows)
+    left_out = implausible(rows)
+    for place, row in enumerate(rows):
+        if place in left_out:
+            outcome.refused.append((row, left_out[place]))
+            continue
         try:
             outcome.predictions.append(_predict(row))
         except NotExpressible as reason:
@@ -80,4 +104,4 @@ def _predict(row: Row) -> Prediction:
         if not 0 < prediction.value < math.inf or not prediction.error < math.inf:
             raise NotExpressible("nothing to compute, or out of the range of numbers")
         return prediction
-    raise NotExpressible("no program for this workload")
+    raise NotExpressible(_LATENCY if "latency" in row.metric.lower() else _UNKNOWN)

@@ -24,6 +24,7 @@ class Prediction(NamedTuple):
             text of the row.
         figure: the fitted figure that decides most of it; empty if there is none.
         share: of the predicted time that is due to that figure.
+        cycles: that one run is predicted to take, of rates; 0 where the row is of a time.
     """
 
     row: Row
@@ -34,6 +35,7 @@ class Prediction(NamedTuple):
     configuration: str = ""
     figure: str = ""
     share: float = 0.0
+    cycles: float = 0.0
 
     @property
     def ratio(self) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorflow_ipu.costs.intervals import Interval
 
-from . import distinct, leave_out, memory, scaling, whole_models
+from . import distinct, judged, leave_out, memory, scaling, whole_models
 from .predict import Outcome
 from .prediction import Prediction
 from .statistics import Statistics, statistics
@@ -44,6 +44,7 @@ def text(outcome: Outcome, malformed: int = 0, every_row: bool = False) -> str:
     parts = []
     if every_row:
         parts.append("\n".join(_line(prediction) for prediction in outcome.predictions))
+    parts.append(_aligned([judged.HEAD, *judged.cells(judged.judged(outcome))]))
     parts.append(_aligned([HEAD, *table(outcome.predictions)]))
     parts.append(_aligned([CONFIGURATIONS, *configurations(outcome.predictions)]))
     parts.append(_aligned([HEAD, *checks(outcome.predictions)]))
@@ -57,7 +58,8 @@ def text(outcome: Outcome, malformed: int = 0, every_row: bool = False) -> str:
     if reasons:
         lines = [f"  {count:4}  {reason}" for reason, count in reasons]
         parts.append("not expressible:\n" + "\n".join(lines))
-    parts.append(off_the_line(outcome) + "\n" + summary(outcome, malformed))
+    lines = [judged.headline(judged.judged(outcome)), off_the_line(outcome)]
+    parts.append("\n".join([*lines, summary(outcome, malformed)]))
     return "\n\n".join(parts)
 
 

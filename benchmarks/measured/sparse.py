@@ -20,13 +20,15 @@ from tensorflow_ipu.costs.chip import amp
 from tensorflow_ipu.costs.chip.vertex import supervised
 from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
 
+from .element_types import dtype_of, types_of
 from .prediction import Prediction
-from .rows import NotExpressible, Row, checked_size
+from .rows import NotExpressible, Row, checked_size, chip_of
+from .units import is_flops, of_flops
 
 SPARSE = "product of a sparse matrix"
 
+_WORDS = re.compile(r"sparse x dense|sparse (?:product|matrix|matmul)|spmm")
 _SIZE = re.compile(r"m=k=(\d+)")
-_DTYPES = {"fp16": "float16", "fp32": "float32"}
 _PROPORTION = 0.6
 # Instructions of a worker for each non-zero element besides those for its products: it loads the
 # element, and where its row of the dense matrix begins.
@@ -44,20 +46,28 @@ def predict(row: Row) -> Prediction | None:
     Raises:
         NotExpressible: it lacks something.
     """
-    if not row.workload.lower().startswith("sparse x dense"):
+    if not _WORDS.search(row.workload.lower()):
         return None
     size = _SIZE.search(row.text)
-    dtype = _DTYPES.get(row.parameters.get("dtype", "").lower())
-    if size is None or dtype is None or "speed-up" not in row.metric.lower():
+    dtype = dtype_of(row.parameters.get("dtype", ""))
+    known = "speed-up" in row.metric.lower() or is_flops(row)
+    if size is None or dtype is None or not known:
         raise NotExpressible("size or type of the sparse product is not given")
     block = row.whole("block") or 1
     density = _share(row.parameters.get("density", ""))
     dynamic = "dynamic" in row.workload.lower()
-    # A ratio of times on the same chip; rows name several.
-    chip = chips.BOW
-    dense = _dense(checked_size(int(size[1]), "the size of the matrix"), dtype, chip)
-    sparse = _sparse_cycles(int(size[1]), dtype, block, density, dynamic, dense, chip)
-    return Prediction(row, SPARSE, chip, dense.cycles / sparse)
+    # Ratios are of times on the same chip; their rows name several.
+    chip = chip_of(row) if is_flops(row) else chips.BOW
+    side = checked_size(int(size[1]), "the size of the matrix")
+    columns = row.whole("n") or side
+    partials = types_of(row)[1]
+    dense = _dense(side, columns, dtype, partials, chip)
+    sparse = _sparse_cycles(side, columns, dtype, partials, block, density, dynamic, dense, chip)
+    value = dense.cycles / sparse
+    if is_flops(row):
+        # Operations on elements that are not zero.
+        value = of_flops(2.0 * density * side**2 * columns, sparse / chip.clock, row)
+    return Prediction(row, SPARSE, chip, value)
 
 
 def _share(text: str) -> float:
@@ -72,19 +82,29 @@ def _share(text: str) -> float:
     return int(match[1]) / int(match[2])
 
 
-def _dense(size: int, dtype: str, chip: Chip) -> Cost:
-    matrix = TensorType(dtype, (size, size))
-    spec = OpSpec("MatMul", (matrix, matrix), (matrix,), {})
-    return catalogue.cost_of(spec, Resources(chip, chip.tiles, _PROPORTION, dtype))
+def _dense(size: int, columns: int, dtype: str, partials: str, chip: Chip) -> Cost:
+    matrix, right = TensorType(dtype, (size, size)), TensorType(dtype, (size, columns))
+    spec = OpSpec("MatMul", (matrix, right), (right,), {})
+    return catalogue.cost_of(spec, Resources(chip, chip.tiles, _PROPORTION, partials))
 
 
 def _sparse_cycles(
-    size: int, dtype: str, block: int, density: float, dynamic: bool, dense: Cost, chip: Chip
+    size: int,
+    columns: int,
+    dtype: str,
+    partials: str,
+    block: int,
+    density: float,
+    dynamic: bool,
+    dense: Cost,
+    chip: Chip,
 ) -> float:
     """Cycles of the sparse product."""
-    products = density * size**3 / chip.tiles
+    products = density * size**2 * columns / chip.tiles
     compute = (
-        _elements(products, size, dtype, chip) if block == 1 else _blocks(products, dtype, chip)
+        _elements(products, columns, dtype, chip)
+        if block == 1
+        else _blocks(products, dtype, partials, chip)
     )
     exchange = dense.exchange * (_DYNAMIC_EXCHANGES if dynamic else 1)
     return compute + exchange + dense.sync
@@ -101,7 +121,7 @@ def _elements(products: float, size: int, dtype: str, chip: Chip) -> float:
     return supervised(worker, chip)
 
 
-def _blocks(products: float, dtype: str, chip: Chip) -> float:
+def _blocks(products: float, dtype: str, partials: str, chip: Chip) -> float:
     """Cycles of a tile whose matrix unit has the blocks as its weights."""
-    unit = amp.unit(chip, dtype, dtype)
+    unit = amp.unit(chip, dtype, partials)
     return products / unit.macs

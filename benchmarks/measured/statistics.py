@@ -9,6 +9,8 @@ import numpy as np
 
 from .prediction import Prediction
 
+_WITHIN = 0.1
+
 
 class Statistics(NamedTuple):
     """How good some predictions are.
@@ -18,6 +20,7 @@ class Statistics(NamedTuple):
         ratio: median of predicted / measured.
         median: median error, 0.1 for 10 %.
         percentile: 90th percentile of the error.
+        within: share of the rows whose error is at most 10 %.
         correlation: Spearman's rank correlation of times; NaN for less than two different ones.
     """
 
@@ -25,13 +28,14 @@ class Statistics(NamedTuple):
     ratio: float
     median: float
     percentile: float
+    within: float
     correlation: float
 
 
 def statistics(predictions: Sequence[Prediction]) -> Statistics:
     """Returns the statistics of some predictions; NaN without any."""
     if not predictions:
-        return Statistics(0, *[float("nan")] * 4)
+        return Statistics(0, *[float("nan")] * 5)
     errors = np.array([prediction.error for prediction in predictions])
     times = np.array([prediction.times for prediction in predictions])
     return Statistics(
@@ -39,6 +43,7 @@ def statistics(predictions: Sequence[Prediction]) -> Statistics:
         float(np.median([prediction.ratio for prediction in predictions])),
         float(np.median(errors)),
         float(np.percentile(errors, 90)),
+        float(np.mean(errors <= _WITHIN)),
         spearman(times[:, 0], times[:, 1]),
     )
 

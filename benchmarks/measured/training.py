@@ -33,8 +33,6 @@ _PROPORTIONS = {
     BERT_BASE: {128: (0.28, 0.26, 0.28, 0.28), 384: (0.28, 0.26, 0.28, 0.28)},
 }
 _POD16 = 16
-# Replicas over which batch norms of ResNet on one IPU have their statistics (MLPerf).
-_NORM_GROUP = 2
 #: Gradients are summed over replicas in buffers of up to so many bytes.
 MERGED = 10_000_000
 # IPUs of the layout of TensorFlow; the heads are on the first of them again.
@@ -56,7 +54,7 @@ def plan(config: Configuration) -> Timeline:
 @functools.lru_cache(maxsize=1024)
 def _plan(config: Configuration) -> Timeline:
     layers = encoder_layers(config)
-    workload = _workload(config.model, config.length, config.micro_batch, layers)
+    workload = _workload(config, layers)
     workload = with_replicas(with_count(workload, config.accumulation), config.replicas)
     return planning.Planner(workload).timeline(settings(config))
 
@@ -122,11 +120,24 @@ def encoder_layers(config: Configuration) -> tuple[int, ...]:
     )
 
 
-@functools.lru_cache(maxsize=64)
-def _workload(model: str, length: int, micro_batch: int, layers: tuple[int, ...]) -> Workload:
+def _workload(config: Configuration, layers: tuple[int, ...]) -> Workload:
     """The program as data; that of BERT is compiled with one layer per stage for each shape."""
+    model, length, micro_batch = config.model, config.length, config.micro_batch
     if model == RESNET:
-        return distributed(_compiled(model, length, micro_batch, layers), _NORM_GROUP)
+        return _of_norm_group(micro_batch, config.norm_group)
+    return _of_layers(model, length, micro_batch, layers)
+
+
+@functools.lru_cache(maxsize=64)
+def _of_norm_group(micro_batch: int, norm_group: int) -> Workload:
+    """ResNet whose batch norms have the statistics of a group of replicas."""
+    workload = _compiled(RESNET, 0, micro_batch, ())
+    return distributed(workload, norm_group) if norm_group > 1 else workload
+
+
+@functools.lru_cache(maxsize=64)
+def _of_layers(model: str, length: int, micro_batch: int, layers: tuple[int, ...]) -> Workload:
+    """BERT with as many encoder layers on each IPU as are given."""
     workload = _compiled(model, length, micro_batch, tuple(min(count, 1) for count in layers))
     present = [count for count in layers if count]
     return replicated(workload, dict(enumerate(present)))

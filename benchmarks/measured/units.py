@@ -8,6 +8,8 @@ from .rows import NotExpressible, Row
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 _FLOPS = {"TFLOP/s": 1e12, "GFLOP/s": 1e9, "TFLOPS": 1e12, "GFLOPS": 1e9, "PFLOP/s": 1e15}
+_BYTES = {"TB/s": 1e12, "GB/s": 1e9, "MB/s": 1e6}
+_ELEMENTS = {"Gelement/s": 1e9, "Gelements/s": 1e9, "Melement/s": 1e6}
 # What a model takes one of at a time. Tokens are not: a sequence has many.
 _ITEMS = frozenset({"items/s", "samples/s", "images/s", "sequences/s"})
 
@@ -48,6 +50,50 @@ def of_time(seconds: float, row: Row, chip: Chip) -> float:
 def of_flops(operations: float, seconds: float, row: Row) -> float:
     """Returns floating-point operations in some seconds as a rate in the unit of a row."""
     return operations / seconds / _FLOPS[row.unit]
+
+
+def of_work(operations: float, seconds: float, row: Row, chip: Chip) -> float:
+    """Returns the time of some floating-point operations, or their rate, in the unit of a row.
+
+    Args:
+        operations: their number.
+        seconds: the time that they take.
+        row: gives the unit.
+        chip: whose clock counts cycles.
+
+    Raises:
+        NotExpressible: the row is neither a time nor such a rate.
+    """
+    if is_flops(row):
+        return of_flops(operations, seconds, row)
+    return of_time(seconds, row, chip)
+
+
+def of_bytes(num_bytes: float, seconds: float, row: Row) -> float:
+    """Returns bytes in some seconds as a bandwidth in the unit of a row.
+
+    Raises:
+        NotExpressible: the row is no bandwidth.
+    """
+    if row.unit not in _BYTES:
+        raise NotExpressible(f"unit {row.unit} for a bandwidth")
+    return num_bytes / seconds / _BYTES[row.unit]
+
+
+def is_bandwidth(row: Row) -> bool:
+    """Whether a row is a number of bytes per second."""
+    return row.unit in _BYTES
+
+
+def of_elements(elements: float, seconds: float, row: Row, chip: Chip) -> float:
+    """Returns elements in some seconds as a rate, or the time, in the unit of a row.
+
+    Raises:
+        NotExpressible: the row is neither a time nor such a rate.
+    """
+    if row.unit in _ELEMENTS:
+        return elements / seconds / _ELEMENTS[row.unit]
+    return of_time(seconds, row, chip)
 
 
 def seconds_per_item(value: float, row: Row, chip: Chip) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from measured import convergence, distinct, on_tile, page, report, units
 from measured.configuration import BERT_BASE, BERT_LARGE, RESNET, configuration
+from measured.element_types import types_of
 from measured.predict import Outcome, predict
 from measured.prediction import Prediction
 from measured.rows import COLUMNS, OWN, NotExpressible, Row, chip_of, parameters, read
@@ -123,7 +124,7 @@ def test_rows_without_a_single_chip_are_not_expressible(text, reason):
 )
 def test_options_give_the_configuration_of_a_row(workload, options, expected):
     found = configuration(row(workload, options, unit="items/s"))
-    assert found[:1] + found[2:] == expected
+    assert found[:1] + found[2:8] == expected
     assert found.items == expected[1] * expected[2] * expected[3] * expected[5]
 
 
@@ -189,7 +190,7 @@ def test_on_tile_products_have_the_asymptote_of_the_chip(positions):
     ],
 )
 def test_types_are_read_from_the_words_of_a_row(words, options, types):
-    assert on_tile._types(row(f"on-tile matmul [N,16]x[16,16], {words}", options)) == types
+    assert types_of(row(f"on-tile matmul [N,16]x[16,16], {words}", options)) == types
 
 
 def test_only_rows_of_the_fitted_chip_are_no_check():
@@ -272,6 +273,7 @@ def test_spearman_is_the_correlation_of_ranks():
 def test_statistics_of_errors_are_ratio_median_and_percentile():
     members = [Prediction(row("w", value=10.0), "g", BOW, value) for value in (9.0, 10.0, 13.0)]
     found = statistics(members)
+    assert found.within == pytest.approx(2 / 3)
     assert (found.rows, found.ratio, found.median) == (3, 1.0, pytest.approx(0.1))
     assert found.percentile == pytest.approx(0.26)
 

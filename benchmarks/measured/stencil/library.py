@@ -14,6 +14,7 @@ from tensorflow_ipu.costs.chip.links import link_cycles
 from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.costs.cost import OpSpec, Resources, TensorType
 
+from ..element_types import dtype_of
 from ..prediction import Prediction
 from ..rows import NotExpressible, Row, chip_of
 from ..units import of_time
@@ -24,7 +25,6 @@ CONVOLUTION = "library convolution (Mk1)"
 _CHANNELS = 4
 _KERNEL = 3
 _ITERATIONS, _PER_ITERATION = 100, 2
-_DTYPES = {"half": "float16", "float": "float32", "fp16": "float16", "fp32": "float32"}
 # Poplin's default proportion, for rows that give none.
 _PROPORTION = 0.6
 
@@ -40,7 +40,7 @@ def predict(row: Row) -> Prediction | None:
 
 def _convolution(row: Row) -> Prediction:
     chip = chip_of(row)
-    dtype = _DTYPES.get(row.parameters.get("dtype", "").lower())
+    dtype = dtype_of(row.parameters.get("dtype", ""))
     if dtype is None:
         raise NotExpressible("the type of the image's values is not given")
     proportion = row.number("availablememoryproportion")
