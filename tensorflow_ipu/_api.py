@@ -322,7 +322,7 @@ PVA_MODULES = {"": "frontends.pva", "pva_core": "frontends.pva"}
 
 
 def lazy_modules(package: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
-    """Makes the `__getattr__` and the `__dir__` that import public modules when first used.
+    """Returns `__getattr__` and `__dir__` that import public modules at first use.
 
     Args:
         package: name of a package of `tensorflow_ipu`, or that itself.
@@ -354,7 +354,7 @@ def lazy_modules(package: str) -> "tuple[Callable[[str], Any], Callable[[], list
 
 
 def missing(public: str, asked: str) -> str:
-    """Returns the message of the error for an attribute that is not there.
+    """Returns the message of the error for a missing attribute.
 
     Args:
         public: its full name, as programs for the original have it.

@@ -1,14 +1,14 @@
 """The import finder that serves the modules of `_api.py` under all their names.
 
-Every Python interpreter of an environment with tensorflow_ipu runs this file when it starts; what
-is said in `_api.py` holds here too.
+Every Python interpreter of an environment with tensorflow_ipu runs this file when it starts; the
+rules of `_api.py` hold here too.
 
 IPU programs reach `ipu.keras` through Keras as well: `tf.keras.ipu.PipelineStage`. So the modules
-of Keras have it as an attribute `ipu`: one that is not there could only be found with a function
-`__getattr__` in modules that are not ours, and importing them early would cost every program time.
-They get it when the program imports something of ours, or when they are loaded after that. At that
-moment `tf.keras` becomes Keras 2, too (`versions/legacy_keras.py`). In other programs TensorFlow
-and Keras are loaded as if nothing was installed.
+of Keras have it as an attribute `ipu`. Otherwise it would need a function `__getattr__` in modules
+that are not ours, and importing them early would cost every program time. They get it when the
+program imports something of ours, or when they are loaded after that. At that moment `tf.keras`
+becomes Keras 2, too (`versions/legacy_keras.py`). In other programs TensorFlow and Keras are loaded
+as if nothing was installed.
 """
 
 import sys
@@ -71,11 +71,11 @@ _BEGINNINGS = (
 
 
 class _Package:
-    """Loads a package that has nothing but modules of the tables, which it imports when used."""
+    """Loader of a package with only modules of the tables, which it imports when used."""
 
     @staticmethod
     def create_module(spec: "ModuleSpec") -> None:
-        """Leaves making the module to the import system."""
+        """Leaves the creation of the module to the import system."""
 
     @staticmethod
     def exec_module(module: "ModuleType") -> None:
@@ -96,7 +96,7 @@ class _Package:
 
 
 class _Alias:
-    """Loads one more name for a module."""
+    """Loader of another name of a module."""
 
     def __init__(self, module: str) -> None:
         """Remembers the name that the module has already."""
@@ -104,12 +104,12 @@ class _Alias:
 
     @staticmethod
     def create_module(spec: "ModuleSpec") -> None:
-        """Leaves making a module to the import system; `exec_module` throws it away."""
+        """Leaves the creation of a module to the import system; `exec_module` drops it."""
 
     def exec_module(self, module: "ModuleType") -> None:
-        """Puts the real module in the place of the new one.
+        """Replaces the new module by the real one.
 
-        The import system then hands that out, with its own `__name__` and `__spec__`.
+        The import system then returns the real module, with its own `__name__` and `__spec__`.
         """
         import importlib
 
@@ -119,15 +119,15 @@ class _Alias:
 
 
 class _ObservedLoader:
-    """Loads a module as its own loader does, and then does something with it."""
+    """Loader that wraps a module's own loader, and calls a function afterwards."""
 
     def __init__(self, loader: "Any", then: "Callable[[Any], None]") -> None:
-        """Remembers the module's own loader, and what to do."""
+        """Stores the module's own loader and the function."""
         self.loader = loader
         self.then = then
 
     def create_module(self, spec: "ModuleSpec") -> "Any":
-        """Makes the module as its own loader does."""
+        """Creates the module by its own loader."""
         return self.loader.create_module(spec)
 
     def exec_module(self, module: "Any") -> None:
@@ -138,7 +138,7 @@ class _ObservedLoader:
 
 
 class Finder:
-    """Finds the modules of the tables, under all their names."""
+    """Import finder for the modules of the tables, under all their names."""
 
     @classmethod
     def find_spec(
@@ -223,7 +223,7 @@ def _name_loaded(root: str) -> None:
 
 
 def _use(fullname: str) -> None:
-    """Notes that the program uses IPUs: Keras is Keras 2 from now on, with the attribute `ipu`."""
+    """Records the use of IPUs: Keras is Keras 2 from now on, with the attribute `ipu`."""
     if KERAS_IPU in sys.modules:
         return
     if fullname.startswith(_NO_USE) and fullname != PACKAGE + ".versions.keras2":
@@ -236,7 +236,7 @@ def _use(fullname: str) -> None:
 
 
 def _complete(tensorflow: "Any") -> None:
-    """Gives a newer TensorFlow what programs for IPUs expect: Keras 2 and Estimators."""
+    """Adds Keras 2 and Estimators, which programs for IPUs expect, to a newer TensorFlow."""
     from tensorflow_ipu.versions import estimators, legacy_keras
 
     legacy_keras.select(tensorflow)
@@ -251,7 +251,7 @@ _OBSERVED: "dict[str, Callable[[Any], None]]" = {
 
 
 def _check_release(path: "Optional[Sequence[str]]") -> None:
-    """Refuses a TensorFlow that the native library, which it is about to load, was not built for.
+    """Raises if the native library to load was built for another TensorFlow.
 
     Raises:
         ImportError: it is another release.
@@ -268,7 +268,7 @@ def _check_release(path: "Optional[Sequence[str]]") -> None:
 
 
 def _find_observed(fullname: str, path: "Optional[Sequence[str]]") -> "Optional[ModuleSpec]":
-    """Finds a module with which something is to be done, if the program uses IPUs."""
+    """Finds a module that needs an action after its import, if the program uses IPUs."""
     if fullname == "tensorflow":  # loads the native library in all programs
         _check_release(path)
     if KERAS_IPU not in sys.modules:

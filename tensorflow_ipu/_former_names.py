@@ -1,6 +1,6 @@
-"""Names of older releases that this package lacks, and what to use instead.
+"""Names of older releases that this package lacks, with their replacements.
 
-Read only when a name was not found, so that errors say more than that.
+Read only when a name was not found, for the text of the error.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ _NAMES = {
 
 
 def explain(name: str) -> str | None:
-    """Says what a name was, for the message of an error.
+    """Returns the meaning of a name of an older release, for the message of an error.
 
     Args:
         name: a full name, as programs for the original have it.

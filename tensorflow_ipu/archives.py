@@ -28,14 +28,14 @@ def reading(path: str | os.PathLike[str], what: str) -> Iterator[zipfile.ZipFile
 
     Args:
         path: the file.
-        what: what it has to be, such as `a file of tensors`, for the error.
+        what: expected content, such as `a file of tensors`, for the error.
 
     Yields:
-        The archive. The block reads and checks what is in it, and nothing else.
+        The archive. The block reads and checks its content, and does nothing else.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is something else, or damaged.
+        ValueError: it is of another kind, or damaged.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -49,7 +49,7 @@ def reading(path: str | os.PathLike[str], what: str) -> Iterator[zipfile.ZipFile
 
 
 def _refusal(path: str | os.PathLike[str], what: str, error: Exception) -> ValueError:
-    """The error for a file that is something else, or damaged."""
+    """Returns the error for a file of another kind, or a damaged one."""
     text = str(error) or type(error).__name__
     return ValueError(f"{os.fspath(path)} is not {what}, or is damaged: {text}")
 

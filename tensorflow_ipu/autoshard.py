@@ -35,15 +35,15 @@ def automatic_sharding(
     The ops, in the order they were made, are cut into contiguous shards that need about equal
     memory. An op costs the bytes of its results, which are kept for the backward pass, and of the
     variables that it is the first to use. Among splits whose largest shard is within 20 % of the
-    smallest possible, that with the fewest bytes to copy is taken. Ops that use the same variable
-    or are colocated stay together, a loop or conditional is one op, and what the path from input to
-    loss needs besides (constants, reads of variables) goes to its first user. Unknown dimensions
-    count as 1.
+    smallest possible, the split with the fewest bytes to copy is taken. Ops that use the same
+    variable or are colocated stay together, and a loop or conditional is one op. Other ops that the
+    path from input to loss needs (constants, reads of variables) go to their first user. Unknown
+    dimensions count as 1.
 
     Earlier shards of these ops are replaced. Gradient ops follow their forward op, whether they
     exist already or are made later. Nothing but attributes changes, so results stay the same.
 
-    If the ops cannot be cut into so many shards, there are fewer, and a warning says so.
+    If the ops cannot be cut into `num_shards` shards, there are fewer, with a warning.
 
     Args:
         num_shards: number of shards.
@@ -57,7 +57,7 @@ def automatic_sharding(
     Raises:
         ValueError: If `num_shards` is not an int >= 1, the tensors are not of one graph, or a loss
             does not depend on the input.
-        TypeError: If other things than tensors of a graph are given, or the filter is no function.
+        TypeError: If an argument is no tensor of a graph, or the filter is no function.
     """
     if isinstance(num_shards, bool) or not isinstance(num_shards, int) or num_shards < 1:
         raise ValueError(f"num_shards must be an int >= 1. Received: num_shards={num_shards!r}")
@@ -95,12 +95,12 @@ class _Forward:
     """The ops that a loss needs, in the order in which they are cut.
 
     Args:
-        inputs: where the path starts.
-        losses: where it ends.
+        inputs: start of the path.
+        losses: end of the path.
 
     Attributes:
-        positions: Index of each op. Those on the path have one each, in the order in which they
-            were made; the others share that of their first user.
+        positions: Index of each op. Ops on the path have one each, in order of creation; other ops
+            share their first user's.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class _Forward:
 def _descendants(
     inputs: Sequence[tensor_lib.Tensor], among: set[ops.Operation]
 ) -> set[ops.Operation]:
-    """Returns the ops of the inputs, and those of `among` that depend on the inputs."""
+    """Returns the ops of the inputs, and the ops among `among` that depend on them."""
     pending = [user for tensor in inputs for user in tensor.consumers()]
     found = {tensor.op for tensor in inputs}
     while pending:
@@ -191,7 +191,7 @@ def _users(op: ops.Operation) -> list[ops.Operation]:
 
 
 def _handles(op: ops.Operation) -> list[tensor_lib.Tensor]:
-    """Returns the handles of variables that an op is given."""
+    """Returns the handles of variables among the inputs of an op."""
     return [tensor for tensor in op.inputs if tensor.dtype == dtypes.resource]
 
 

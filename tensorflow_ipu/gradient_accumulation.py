@@ -53,16 +53,15 @@ class MiniBatches:
     def __init__(
         self, count: Any, attribute: str, description: Mapping[str, Any], name: str
     ) -> None:
-        """Makes the counter.
+        """Creates the counter.
 
         Args:
             count: Mini-batches for one update: an int, or a scalar int32 tensor of the loop's
                 body.
             attribute: attribute of the counter that holds the description. With one mini-batch
                 there is no counter, and the operation of the update has it.
-            description: what the compiler has to know, in values that JSON has. Under "memory" are
-                the options that say where variables are kept: see
-                `compiler.memory_options.check_options`.
+            description: facts for the compiler, as data for JSON. The key "memory" has the options
+                for the memory of variables: see `compiler.memory_options.check_options`.
             name: name for the counter.
         """
         self._count = count

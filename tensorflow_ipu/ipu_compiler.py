@@ -112,7 +112,7 @@ class Results:
         self._nested = False
 
     def take(self, results: Any) -> tuple[list[tensor_lib.Tensor], list[ops.Operation]]:
-        """Splits what a computation returned into tensors and operations."""
+        """Splits the results of a computation into tensors and operations."""
         _refuse_estimator_specs(results)
         if results is None:
             results = []

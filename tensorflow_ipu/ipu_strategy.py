@@ -103,7 +103,7 @@ class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1, DeviceStrategy):
             options: has no effect: there is one device.
 
         Returns:
-            What `fn` returns.
+            The results of `fn`.
 
         Raises:
             ValueError: If `fn` is an ordinary Python function and nothing is being traced.
@@ -126,7 +126,7 @@ class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1, DeviceStrategy):
         """Raises an error: use `run`.
 
         Args:
-            *args: those of `run`.
+            *args: arguments of `run`.
             **kwargs: likewise.
 
         Returns:
@@ -147,7 +147,7 @@ IPUStrategy = IPUStrategyV1
 
 
 class _Scope:
-    """The scope of a strategy, in which Keras models are those of the IPU."""
+    """The scope of a strategy, in which Keras models run on the IPU."""
 
     def __init__(self, scope: Any, enable_keras_extensions: bool) -> None:
         self._scope = scope

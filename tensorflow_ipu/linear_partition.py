@@ -69,7 +69,7 @@ def _cheapest(sums: np.ndarray, price: np.ndarray, parts: int, limit: int) -> li
     Args:
         sums: as in `_least_maximum`.
         price: Cost of cutting before each block; float64.
-        parts: number of parts, at most that of blocks.
+        parts: number of parts, at most the number of blocks.
         limit: largest cost of a part.
     """
     blocks = len(sums) - 1

@@ -82,8 +82,8 @@ def while_loop(
         condition: takes the loop's tensors (no infeed element); returns one boolean.
         body: as for `repeat`.
         inputs: initial values of the loop's tensors; None for no tensors.
-        infeed_queue: where each iteration gets an element from.
-        maximum_iterations: ends the loop after so many iterations at the latest.
+        infeed_queue: queue that gives each iteration an element.
+        maximum_iterations: limit of iterations.
         use_while_v1: has no effect, as for `repeat`.
 
     Returns:
@@ -143,7 +143,7 @@ def _while(
 
 
 def _as_loop_values(inputs: Any) -> list[Any]:
-    """Converts the inputs of a loop to tensors; TensorArrays stay what they are."""
+    """Converts the inputs of a loop to tensors; TensorArrays are kept."""
     if inputs is None:
         return []
     if not isinstance(inputs, (list, tuple)):
@@ -161,7 +161,7 @@ def _identity(value: Any) -> Any:
 
 
 class _BodyResult:
-    """What a loop body returned, split into values and operations."""
+    """The results of a loop body, split into values and operations."""
 
     def __init__(self, returned: Any, inputs: list[Any]) -> None:
         flat = list(returned) if isinstance(returned, (list, tuple)) else [returned]
@@ -210,7 +210,7 @@ def _call_body(body: Body, values: list[Any], infeed_queue: IPUInfeedQueue | Non
 def _check_signature(
     role: str, function: Callable[..., Any], count: int, infeed_queue: IPUInfeedQueue | None
 ) -> None:
-    """Refuses a function that cannot be called with the loop's tensors and the infeed element.
+    """Raises if a function does not take the loop's tensors and the infeed element.
 
     Raises:
         TypeError: As the name says.
@@ -237,7 +237,7 @@ def _check_dequeued(infeed_queue: IPUInfeedQueue | None) -> None:
 
 
 def _loop_result(counter: tensor_lib.Tensor, values: list[Any]) -> Any:
-    """Gives the results in the form that the number of values asks for."""
+    """Returns the results in the form that their number requires."""
     if not values:
         return counter.op if not isinstance(counter, ops.EagerTensor) else None
     return values[0] if len(values) == 1 else values

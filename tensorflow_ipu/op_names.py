@@ -1,7 +1,7 @@
-"""What an op is, by its type: the one table that the compiler, planner and costs share.
+"""Categories of ops by type: the one table that compiler, planner and costs share.
 
-It needs neither TensorFlow nor the rest of the package. Each set says what membership means. What
-an op costs stands in `costs/`, what the chip has of it in `compiler/operators/`.
+It needs neither TensorFlow nor the rest of the package. Each set has a comment on its meaning.
+`costs/` has the costs of ops, `compiler/operators/` the ops of the chip.
 """
 
 from __future__ import annotations
@@ -106,15 +106,15 @@ class Collective(NamedTuple):
     """A kind of collective of replicas.
 
     Args:
-        group: attribute with the number of replicas that do it together, 0 for all; empty where it
-            is always all of them.
-        adds: whether it computes, such as a sum. If not, it only moves data.
+        group: attribute with the number of replicas in a group, 0 for all; empty if it always has
+            all.
+        adds: whether it computes, such as a sum, or only moves data.
         equalizes: whether its results are the same on all replicas of a group.
-        of_result: whether the whole tensor is its result, not what it takes.
+        of_result: whether the whole tensor is its result, not its operand.
         merged_up_to: option of a program's settings with the number of bytes up to which several
             are merged into one; empty if none are.
         on_links: whether the data go over the links between IPUs.
-        whole_only: whether only all replicas together can do it.
+        whole_only: whether its group is always all replicas.
     """
 
     group: str = "replication_factor"
@@ -187,7 +187,7 @@ def is_control_flow(op_type: str) -> bool:
 
 
 def is_collective(op_type: str) -> bool:
-    """Returns whether an op is one that replicas do together, one of `COLLECTIVES`."""
+    """Returns whether an op is a collective of replicas, one of `COLLECTIVES`."""
     return op_type in COLLECTIVES
 
 
@@ -197,7 +197,7 @@ def is_optimizer_update(op_type: str) -> bool:
 
 
 def is_update(op_type: str) -> bool:
-    """Returns whether an op writes a variable, all or part of it, in whatever way."""
+    """Returns whether an op writes a variable, whole or in part."""
     return op_type.startswith(_WRITES)
 
 
@@ -208,9 +208,9 @@ def is_own(op_type: str) -> bool:
 
 @functools.lru_cache(maxsize=65536)
 def is_backward(name: str) -> bool:
-    """Returns whether the name of an op, with its scopes, says that it is of a backward pass.
+    """Returns whether the name of an op, with its scopes, marks it as part of a backward pass.
 
-    TensorFlow gives these scopes to what `tf.gradients` and `tf.GradientTape` make. A scope that a
+    TensorFlow gives these scopes to ops of `tf.gradients` and `tf.GradientTape`. A scope that a
     program chose for `tf.gradients(..., name=)` is not known.
 
     Args:

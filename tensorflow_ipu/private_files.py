@@ -1,9 +1,9 @@
 """Writes files: readable by the user only, and whole or not at all.
 
-Everything that is saved is written here. A file is written beside its place under a name of its
-own, and moved there when it is complete: a reader sees the old file or the new one, and after an
-error the old one is still there. Files have the mode 0600 and folders that are made 0700, so what
-lies in a shared place is not shown to other users.
+This module writes all files of the package. A file is written under a temporary name in its folder,
+and renamed when it is complete: a reader sees the old file or the new one, and after an error the
+old one is unchanged. Files have the mode 0600 and new folders 0700, so other users of a shared
+place cannot read them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def write_bytes(path: FilePath, data: bytes) -> None:
         data: its content.
 
     Raises:
-        OSError: it cannot be written; what was there before is still there.
+        OSError: it cannot be written; an earlier file is unchanged.
     """
     with replacing(path) as file:
         file.write(data)
@@ -52,7 +52,7 @@ def write_text(path: FilePath, text: str) -> None:
 def replacing(path: FilePath) -> Iterator[IO[bytes]]:
     """Opens a file to be written; it takes its place when the block ends without an error.
 
-    What is no ordinary file, such as a pipe or `/dev/stdout`, is written to directly.
+    A special file, such as a pipe or `/dev/stdout`, is written directly.
 
     Args:
         path: the file; one that is there is replaced, a link is followed.
@@ -86,7 +86,7 @@ def replacing(path: FilePath) -> Iterator[IO[bytes]]:
 
 
 def partials(path: FilePath) -> list[Path]:
-    """Returns what writers of a file have left that were killed; some may still be written to.
+    """Returns the partial files of a file, of killed writers or of running ones.
 
     Args:
         path: the file.
@@ -96,7 +96,7 @@ def partials(path: FilePath) -> list[Path]:
 
 
 def make_folder(path: FilePath, exist_ok: bool = True) -> Path:
-    """Makes a folder and those that it is in, unless they are there.
+    """Creates a folder and its parents, unless they exist.
 
     Args:
         path: the folder.
@@ -117,9 +117,9 @@ def make_folder(path: FilePath, exist_ok: bool = True) -> Path:
 
 
 def restrict(folder: FilePath) -> None:
-    """Takes away what other users may do with a folder and all in it, which a library has written.
+    """Removes other users' permissions on a folder and its files, which a library has written.
 
-    What belongs to somebody else stays as it is.
+    Files of other owners are unchanged.
 
     Args:
         folder: the folder, on a local disk.
@@ -133,12 +133,12 @@ def restrict(folder: FilePath) -> None:
 
 
 def warn_not_written(what: str, folder: FilePath, error: OSError) -> None:
-    """Warns that something is not written, once for each thing and folder.
+    """Warns that a file is not written, once for each kind of file and folder.
 
     Args:
-        what: what it is, such as `Reports`.
-        folder: where it should have been written.
-        error: why it is not.
+        what: kind of file, such as `Reports`.
+        folder: the target folder.
+        error: the error.
     """
     warn_once(
         "%s cannot be written to %s: %s. The program runs on without them. Check that the folder "
@@ -151,7 +151,7 @@ def warn_not_written(what: str, folder: FilePath, error: OSError) -> None:
 
 
 def _is_special(path: FilePath) -> bool:
-    """Whether there is something that must not be replaced by a file."""
+    """Returns whether a path is something that a file must not replace."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -160,12 +160,12 @@ def _is_special(path: FilePath) -> bool:
 
 
 def _prefix(name: str) -> str:
-    """What the names of the partial files of a file begin with."""
+    """Returns the prefix of the names of a file's partial files."""
     return f".{name[:_LONGEST_PREFIX]}."
 
 
 def _is_about_partial(error: OSError) -> bool:
-    """Whether an error is about the file being written, not about another that the block used."""
+    """Returns whether an error is about the file being written, not another one of the block."""
     if error.errno is None:
         return False
     return error.filename is None or str(error.filename).endswith(PARTIAL_SUFFIX)

@@ -29,12 +29,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def ipu_budget(request: pytest.FixtureRequest) -> Iterator[Callable[..., None]]:
-    """Checks what the IPU programs of a test need against a budget in a file.
+    """Checks the memory and cycles of a test's IPU programs against a budget in a file.
 
     Use it after the programs ran: `ipu_budget("digits.json")`. The file is relative to the test's
-    folder. `pytest --update-ipu-budgets` writes it. `tolerance` (percent that may be used beyond
-    the limits) stands for that of the file, which counts if none is given. Of several programs the
-    one with the most cycles is meant, unless `program` names another.
+    folder. `pytest --update-ipu-budgets` writes it. `tolerance` (allowed excess in percent)
+    overrides the file's. Of several programs the one with the most cycles is checked, unless
+    `program` names another.
     """
     from tensorflow_ipu import profiler
 
@@ -50,7 +50,7 @@ def ipu_budget(request: pytest.FixtureRequest) -> Iterator[Callable[..., None]]:
 
 
 def _chosen(reports: tuple[Report, ...], program: str | None) -> Report:
-    """The report of the program that is meant."""
+    """Returns the report of the program to check."""
     names = [report.plan.workload.name for report in reports]
     meant = [r for r in reports if program is None or program in r.plan.workload.name]
     if not meant:

@@ -164,7 +164,7 @@ def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
 
 
 def _keep_shapes(operation: ops.Operation) -> None:
-    """Notes the shapes of an op's results, which `set_shape` tells to Python only.
+    """Records the shapes of an op's results, which `set_shape` stores in Python only.
 
     The compiler reads them from the traced function, where they would be lost.
     """
@@ -184,8 +184,8 @@ def frontend_attribute(
     Args:
         attribute_name: the key.
         attribute_value: its value inside the scope.
-        restore_to: what the key is left at on exit if no enclosing scope sets it. Without it the
-            key is removed then.
+        restore_to: value of the key on exit if no enclosing scope sets it. Without it the key is
+            removed then.
 
     Yields:
         Nothing.
@@ -220,7 +220,7 @@ def _with_key(
 
 
 def stochastic_rounding(override: bool) -> contextlib.AbstractContextManager[None]:
-    """Turns stochastic rounding on or off for the ops inside, whatever the configuration says.
+    """Overrides the configuration's stochastic rounding for the ops inside.
 
     The innermost scope counts. On the IPU model it has no effect.
 

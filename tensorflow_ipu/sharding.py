@@ -18,7 +18,7 @@ _LOCATION = b"loc:@"
 
 
 def dependencies(roots: Iterable[ops.Operation | tensor_lib.Tensor]) -> list[ops.Operation]:
-    """Finds everything that ops need: the ops that make their inputs, those of these, and so on.
+    """Returns ops and all their predecessors.
 
     Control dependencies count as inputs. Functional loops, conditionals and calls are single ops.
 
@@ -43,7 +43,7 @@ def dependencies(roots: Iterable[ops.Operation | tensor_lib.Tensor]) -> list[ops
 
 
 def has_attr(o: ops.Operation, attr_name: str) -> bool:
-    """Tells whether an op has an attribute.
+    """Returns whether an op has an attribute.
 
     Args:
         o: the op.
@@ -110,7 +110,7 @@ def propagate_sharding(g: ops.Graph) -> None:
     ops that are colocated with none get none.
 
     Args:
-        g: the graph, which may be that of a function being traced.
+        g: the graph, which may be a function's being traced.
     """
     groups = _Groups(g)
     for operation in g.get_operations():
@@ -122,7 +122,7 @@ def propagate_sharding(g: ops.Graph) -> None:
 
 
 class _Groups:
-    """The shards of the colocation groups of a graph, as it is when this is made."""
+    """The shards of a graph's colocation groups at the time of construction."""
 
     def __init__(self, graph: ops.Graph) -> None:
         self._members: dict[bytes, list[tuple[ops.Operation, bytes]]] = {}
@@ -150,7 +150,7 @@ class _Groups:
 
 
 def _groups(operation: ops.Operation) -> list[bytes]:
-    """Names of the colocation groups that an op was put in, without the one of its own name."""
+    """Returns the colocation groups of an op, without the group of its own name."""
     groups = _attribute(operation, _COLOCATION) or []
     return [group for group in groups if group.startswith(_LOCATION)]
 

@@ -96,14 +96,14 @@ def same_device(strategy: Any, other: Any) -> bool:
 
 
 def makes_iterators() -> bool:
-    """Returns whether `iter(dataset)` is to give one that programs on the device read."""
+    """Returns whether `iter(dataset)` returns an iterator for programs on the device."""
     strategy = current()
     return strategy is not None and strategy.enable_dataset_iterators and not _reading_on_host.get()
 
 
 @contextlib.contextmanager
 def host_iterators() -> Iterator[None]:
-    """Lets `iter(dataset)` give iterators of the host, for code on the host in a scope.
+    """Context: `iter(dataset)` returns iterators of the host, for code on the host in a scope.
 
     Yields:
         Nothing.
@@ -116,16 +116,16 @@ def host_iterators() -> Iterator[None]:
 
 
 def is_reducing() -> bool:
-    """Returns whether what is reduced now is not to stay as it is: see `without_reductions`."""
+    """Returns whether strategies reduce values now: see `without_reductions`."""
     return _reducing.get()
 
 
 @contextlib.contextmanager
 def without_reductions() -> Iterator[None]:
-    """Lets what is reduced in the scope of a strategy stay as it is.
+    """Context: strategies return values to reduce unchanged.
 
-    For optimizers that have combined the gradients of replicas before TensorFlow's own code, which
-    asks the strategy for a sum, gets them.
+    For optimizers that reduce the gradients of replicas themselves. TensorFlow's own code then asks
+    the strategy for a second sum.
 
     Yields:
         Nothing.
@@ -139,7 +139,7 @@ def without_reductions() -> Iterator[None]:
 
 @contextlib.contextmanager
 def variables_outside_of_loop() -> Iterator[None]:
-    """Lets variables that are made here have the names that they have without the loop around.
+    """Context: variables made inside have their names without the loop's scope.
 
     A step of Keras that makes variables knows nothing of the loop over steps, and neither do the
     files that they are saved to: libraries find variables by name there.

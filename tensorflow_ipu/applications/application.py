@@ -34,13 +34,13 @@ Specs = tuple[tensor_lib.TensorSpec, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Signature:
-    """The tensors that go into an application and come out of it.
+    """The input and output tensors of an application.
 
     Attributes:
-        inputs: What it is started with: arguments of the function, then variables that are not
-            frozen, called `XLA_Args/<name>`.
-        streamed_inputs: What a call takes: the tensors of one element of each infeed.
-        streamed_outputs: What a call gives: the tensors of one element of each outfeed. Without
+        inputs: Inputs at the start: arguments of the function, then variables that are not frozen,
+            called `XLA_Args/<name>`.
+        streamed_inputs: Inputs of a call: the tensors of one element of each infeed.
+        streamed_outputs: Outputs of a call: the tensors of one element of each outfeed. Without
             outfeeds, the results of the program.
     """
 
@@ -63,8 +63,8 @@ class ApplicationArgument:
 
     Attributes:
         spec: Its name, type and shape.
-        is_variable: Whether it is a variable, which keeps what the program writes.
-        value: What it is bound to; None for an input.
+        is_variable: Whether it is a variable, which keeps the values that the program writes.
+        value: The value it is bound to; None for an input.
     """
 
     spec: tensor_lib.TensorSpec
@@ -80,12 +80,12 @@ class Application:
         fingerprint: Equal for equal programs that are bound to equal values.
         entry: Name of the function to run.
         replicas: How many copies run at once.
-        arguments: What the entry takes.
+        arguments: Arguments of the entry.
         infeeds: The tensors of an element of each infeed.
         outfeeds: The tensors of an element of each outfeed.
-        results: What the entry returns.
-        library: The functions, with the operations of applications in the place of feeds.
-        executable: What it was compiled to; None for one that was read from a file.
+        results: Results of the entry.
+        library: The functions, with the operations of applications instead of feeds.
+        executable: Its Executable; None for an application read from a file.
     """
 
     fingerprint: str
@@ -129,12 +129,12 @@ def build(
     Args:
         cluster: the Cluster. The shapes of its inputs are fully defined.
         ordinal: compile for the device `/device:IPU:<ordinal>`.
-        values: what arguments are bound to, by position. The others are inputs.
-        names: names of arguments, by position; else they are called like their variable.
+        values: values of bound arguments, by position. Other arguments are inputs.
+        names: names of arguments, by position; the default is their variable's name.
 
     Raises:
         tf.errors.FailedPreconditionError: If nothing of the program is for the device.
-        tf.errors.InvalidArgumentError: If it needs what another process does not have.
+        tf.errors.InvalidArgumentError: If it depends on objects of this process.
         tf.errors.OpError: As at the first run of a program.
     """
     executable, library = ahead_of_time.compile_cluster(cluster, ordinal)
@@ -168,7 +168,7 @@ def _fingerprint(executable: Executable, values: Mapping[int, npt.NDArray[Any]])
 
 
 def _check_on_device(executable: Executable) -> None:
-    """Refuses programs that the host evaluates, for which there is nothing to save."""
+    """Raises for programs that the host evaluates, which have nothing to save."""
     if executable.on_device:
         return
     constant = host_evaluation.is_constant(executable.library, executable.entry)
@@ -182,7 +182,7 @@ def _check_on_device(executable: Executable) -> None:
 
 
 def _check_one_process(executable: Executable) -> None:
-    """Refuses programs of several instances: what loads an application has not joined others."""
+    """Raises for programs of several instances: the loading process has not joined others."""
     instances = executable.system.process_count
     if instances == 1:
         return
@@ -228,7 +228,7 @@ def _replace_feeds(
     op: str,
     replace: Callable[[node_def_pb2.NodeDef, int], None],
 ) -> list[list[tuple[dtypes.DType, tensor_shape.TensorShape]]]:
-    """Replaces the nodes of feeds by those of applications.
+    """Replaces the nodes of feeds by operations of applications.
 
     Args:
         library: the functions, changed in place.

@@ -17,10 +17,10 @@ _LOCK = threading.Lock()
 
 
 def start(application: Application, name: str, inputs: list[Any], timeout: int) -> None:
-    """Starts an engine, unless there is one of that name already, which then goes on as it is.
+    """Starts an engine, unless one of that name is running, which goes on unchanged.
 
     Args:
-        application: what it runs.
+        application: the application to run.
         name: name of the engine.
         inputs: a NumPy array for each input.
         timeout: microseconds to wait for a batch before the program is flushed.

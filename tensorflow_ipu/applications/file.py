@@ -1,7 +1,7 @@
 """Writes and reads compiled applications.
 
-A file is that of an Executable (`compiler/store.py`) with more members: `application.json`, which
-says what goes in and out, `program.pb`, the functions that the host runs, as a serialised
+A file is an Executable's (`compiler/store.py`) with more members: `application.json`, the input and
+output tensors, `program.pb`, the functions that the host runs, as a serialised
 `FunctionDefLibrary`, and a NumPy `.npy` file for each value that is part of the application.
 """
 

@@ -20,8 +20,8 @@ def run(function: Function, inputs: Sequence[tensor_lib.Tensor], name: str) -> t
     """Runs a function on the host whenever the step of the program runs.
 
     Args:
-        function: takes a NumPy array for each input and returns a text. What it raises is an error
-            of the step, of the same class.
+        function: takes a NumPy array for each input and returns a text. An exception becomes an
+            error of the step, of the same class.
         inputs: the inputs.
         name: name of the operation that gives the text.
 
@@ -29,7 +29,7 @@ def run(function: Function, inputs: Sequence[tensor_lib.Tensor], name: str) -> t
         The text, a scalar.
 
     Raises:
-        tf.errors.OpError: In eager mode, what the function raises.
+        tf.errors.OpError: In eager mode, the error of the function.
     """
     with ops.device("/device:CPU:0"):
         if context.executing_eagerly():
@@ -50,7 +50,7 @@ def run(function: Function, inputs: Sequence[tensor_lib.Tensor], name: str) -> t
 
 
 def _text(function: Function, values: Sequence[Any]) -> str:
-    """Calls the function, with errors as those of operations."""
+    """Calls the function, and converts its exceptions to errors of operations."""
     try:
         return function(*values)
     except OSError as error:

@@ -33,7 +33,7 @@ class CapturedValues:
         self._tensors = list(found.values())
 
     def read(self) -> list[tensor_lib.Tensor]:
-        """Returns the values, of a variable that of the time when they are read."""
+        """Returns the present values of the captured tensors and variables."""
         return [_value(tensor) for tensor in self._tensors]
 
 

@@ -31,7 +31,7 @@ class AttachedDevice:
 
     @property
     def num_ipus(self) -> int:
-        """How many IPUs the device has."""
+        """Number of IPUs of the device."""
         return len(self.ipus)
 
 
@@ -44,7 +44,7 @@ class System:
         config: a private copy of the options; None when nothing has been configured.
         options: the options as a message. Private too: do not change it.
         devices: the TensorFlow IPU devices by ordinal.
-        machine: what their IPUs belong to.
+        machine: the machine of their IPUs.
         flags: the flags of the process, which decide with the options.
         environment: the engine options of the environment; see `with_environment`.
         configured_at: file and line of the user's program that configured this, such as
@@ -102,7 +102,7 @@ class System:
 
     @property
     def allow_recompute(self) -> bool:
-        """Whether programs may compute activations again in place of keeping them."""
+        """Whether programs may recompute activations instead of keeping them."""
         return bool(self.settings.allow_recompute)
 
     def partials_type(self, family: str) -> str | None:
@@ -116,15 +116,15 @@ class System:
 
     @property
     def engine_options(self) -> dict[str, str]:
-        """The engine options: those of `environment` override the configured ones."""
+        """The engine options: `environment` overrides the configured ones."""
         configured: dict[str, str] = self.settings.compilation_poplar_options
         return {**configured, **self.environment}
 
     def with_environment(self) -> System:
-        """Returns the same with the engine options that the environment has now.
+        """Returns the System with the present engine options of the environment.
 
-        They are those of a program from its request on: programs set them before the first run,
-        which may be after configuring.
+        A program has the options of its request: programs set them before the first run, which may
+        be after configuring.
 
         Raises:
             ValueError: the variable does not hold a JSON object of strings.
@@ -138,7 +138,7 @@ class System:
 
     @property
     def process_index(self) -> int:
-        """Which of these processes this is, from 0."""
+        """Index of this process among these processes, from 0."""
         return int(self.options.multi_replica_process_index) if self.process_count > 1 else 0
 
     def device(self, ordinal: int) -> AttachedDevice:
@@ -156,10 +156,10 @@ class System:
         return self.devices[ordinal]
 
     def replication_factor(self, ordinal: int, ipus_used: int) -> int:
-        """Returns how many replicas of a program run on a device.
+        """Returns the number of replicas of a program on a device.
 
-        It is the number of IPUs of the device divided by those of one replica. The IPU model does
-        not replicate, like the original: there it is 1.
+        It is the number of IPUs of the device divided by the IPUs of one replica. The IPU model
+        does not replicate, like the original: there it is 1.
 
         Args:
             ordinal: the device.
@@ -183,7 +183,7 @@ class System:
         return 1 if self.machine.is_model else available // reserved
 
     def advice(self, ipus: int) -> str:
-        """Says what to select for a program, as a sentence for errors.
+        """Returns a sentence for errors about the number of IPUs to select.
 
         Args:
             ipus: IPUs that a replica of it takes, a power of two.

@@ -9,14 +9,14 @@ from tensorflow_ipu.configs import errors
 
 
 class _Process:
-    """What is known of this process."""
+    """State of this process."""
 
     uses_ipus = False
     is_fork = False
 
 
 def use() -> None:
-    """Notes that this process uses IPUs; called before anything that does.
+    """Records that this process uses IPUs; called before any use.
 
     Raises:
         tf.errors.FailedPreconditionError: it is a fork of a process that used them, or that used
@@ -33,12 +33,12 @@ def use() -> None:
 
 
 def is_fork() -> bool:
-    """Returns whether this process is a fork of one that used IPUs."""
+    """Returns whether this process is a fork of a process that used IPUs."""
     return _Process.is_fork
 
 
 def _after_fork_in_child() -> None:
-    """Notes what the parent has used."""
+    """Records in a fork whether its parent used IPUs."""
     _Process.is_fork |= _Process.uses_ipus or _tensorflow_has_begun()
 
 

@@ -45,7 +45,7 @@ _DEVICE_NAME = re.compile(
 
 
 class _State:
-    """Everything that changes. `change` is held while configuring, `data` only for moments."""
+    """The mutable state. `change` is held while configuring, `data` only for moments."""
 
     def __init__(self) -> None:
         """Starts with nothing configured."""
@@ -96,7 +96,7 @@ def _default(parsed: flags.Flags) -> System:
 
 
 def _build_default(parsed: flags.Flags) -> System:
-    """One device with one IPU, in the generation in force."""
+    """Returns one device with one IPU, in the generation in force."""
     options = translate.to_options(IPUConfig())
     return dataclasses.replace(build(options, parsed, _state.generation), config=None)
 
@@ -111,15 +111,15 @@ def device(ordinal: int) -> AttachedDevice:
 
 
 def subscribe(callback: Callable[[System], None], first: bool = False) -> None:
-    """Asks to be called with the new `System` after each attach and reset, and once now.
+    """Registers a callback for the new `System` after each attach and reset, and once now.
 
     Calls are made one at a time, by the thread that configures, before it returns to its caller.
     The first call does not fix the flags, so programs can still set TF_POPLAR_FLAGS after it.
 
     Args:
-        callback: called with the system that is then in force.
-        first: whether it is called before those that are there already. The engine is one of them,
-            and drops what it knows of the programs of the configuration before.
+        callback: called with the system in force.
+        first: whether it is called before earlier subscribers. The engine is one of them, and drops
+            its state of the former configuration's programs.
     """
     with _state.change:
         _state.subscribers.insert(0 if first else len(_state.subscribers), callback)
@@ -165,7 +165,7 @@ def configure_ipu_system(
 
 
 def reconfigure(config: IPUConfig) -> None:
-    """Attaches IPUs as `configure_ipu_system` does, without a word about those in force.
+    """Attaches IPUs as `configure_ipu_system` does, without warnings about earlier ones.
 
     That is for front ends whose sessions and devices choose IPUs themselves.
 
@@ -309,7 +309,7 @@ def ensure_attached(ordinal: int) -> AttachedDevice:
 
 
 def _hold(wanted: AttachedDevice) -> bool:
-    """Takes the IPUs of a device unless another has some of them. Call with `data` held."""
+    """Takes the IPUs of a device unless another device has some of them. Call with `data` held."""
     if any(_state.held.get(ipu, wanted.ordinal) != wanted.ordinal for ipu in wanted.ipus):
         return False
     _state.held.update(dict.fromkeys(wanted.ipus, wanted.ordinal))
@@ -317,7 +317,7 @@ def _hold(wanted: AttachedDevice) -> bool:
 
 
 def _options(config: Any) -> IpuOptions:
-    """The options message for what a user passed."""
+    """Returns the options message of a user's argument."""
     if isinstance(config, IPUConfig):
         return translate.to_options(config)
     if not isinstance(config, IpuOptions):

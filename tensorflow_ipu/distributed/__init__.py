@@ -1,8 +1,8 @@
 """Training in several processes: the public module `ipu.distributed`.
 
-Each process is an *instance*. So far a program has one: its index is 0, and what instances exchange
-stays as it is. `instances.py` says which instances there are, and `transport.py` is all that goes
-from one to another; everything else asks these two.
+Each process is an *instance*. Without a launcher a program has one: its index is 0, and collectives
+of instances return their inputs. `instances.py` finds the instances, and `transport.py` has all
+transfers between them; other code uses these two.
 
 Its functions and modules are imported when first used: `_api.py` says where they are. So `popdist`
 can be imported without TensorFlow.

@@ -98,14 +98,14 @@ def compare(instances: Instances, timeout: float) -> int:
 
     Args:
         instances: the instances, and which of them this process is.
-        timeout: seconds until all have said what they are.
+        timeout: time limit for the answers of all, in seconds.
 
     Returns:
-        A random number that all know.
+        A random number that all instances share.
 
     Raises:
-        tf.errors.FailedPreconditionError: If something is not the same, or one was started twice.
-        tf.errors.DeadlineExceededError: If some do not say it in time.
+        tf.errors.FailedPreconditionError: If programs differ, or an instance was started twice.
+        tf.errors.DeadlineExceededError: If some do not answer in time.
     """
     about = {
         "the number of instances": instances.count,

@@ -82,7 +82,7 @@ class HostVariablesExtended(InstanceExtended):
 
 
 def extended(variables_on_host: bool) -> type[InstanceExtended]:
-    """Returns what a strategy does inside.
+    """Returns the class of a strategy's extended object.
 
     Args:
         variables_on_host: whether its variables are on the host.

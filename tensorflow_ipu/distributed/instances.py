@@ -165,7 +165,7 @@ def of_cluster(cluster_resolver: Any) -> Instances:
 
 
 def _addresses(count: int, index: int, here: int, job: str) -> tuple[str, ...]:
-    """Returns where the processes of a launcher are that does not say it."""
+    """Returns addresses for the processes of a launcher that does not give them."""
     port = _PORTS[zlib.crc32(f"{job}:{os.getuid()}".encode()) % (len(_PORTS) - count) + index]
     if here == count:
         return tuple(f"localhost:{port - index + other}" for other in range(count))

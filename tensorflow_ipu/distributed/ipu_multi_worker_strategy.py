@@ -48,7 +48,7 @@ class IPUMultiWorkerStrategyV1(GraphStrategy):
 
     @property
     def cluster_resolver(self) -> Any:
-        """The resolver that it was made with."""
+        """The resolver passed to the constructor."""
         return self._cluster_resolver
 
 

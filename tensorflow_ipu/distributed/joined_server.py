@@ -12,7 +12,7 @@ from tensorflow_ipu.configs.short_repr import shows
 
 
 class JoinedServer(server_lib.Server):
-    """The server that a process has since it joined the other instances. It never stops."""
+    """The server of a process that has joined the other instances. It never stops."""
 
     def __del__(self) -> None:
         """Leaves the server running: it is the process's."""
@@ -21,7 +21,7 @@ class JoinedServer(server_lib.Server):
         """Does nothing: the server runs already."""
 
     def join(self) -> None:
-        """Blocks for ever, as that of its base class."""
+        """Blocks for ever, as in the base class."""
         threading.Event().wait()
 
     @property
@@ -37,10 +37,10 @@ class JoinedServer(server_lib.Server):
 
 
 def serve(cluster: server_lib.ClusterSpec, job: str, task: int) -> None:
-    """Lets a `tf.distribute.Server` of a cluster's task be the one that this process has already.
+    """Makes `tf.distribute.Server` of a cluster's task return this process's own server.
 
-    Any other is what TensorFlow makes: without this, one for the task of this process would find
-    its address taken. Holds from now on.
+    Servers for other tasks are TensorFlow's own. Without this, a server for the task of this
+    process would find its address in use. Applies from now on.
 
     Args:
         cluster: the cluster.

@@ -29,7 +29,7 @@ def current() -> Instances:
 
 
 def join(instances: Instances, timeout: float = TIMEOUT) -> Instances:
-    """Starts the server of this process, and waits for those of the others.
+    """Starts the server of this process, and waits for the other instances' servers.
 
     A process joins once: if it has joined the same instances, nothing happens.
 
@@ -41,11 +41,11 @@ def join(instances: Instances, timeout: float = TIMEOUT) -> Instances:
         The same.
 
     Raises:
-        ValueError: If the addresses or the index cannot be.
+        ValueError: If the addresses or the index are impossible.
         RuntimeError: If TensorFlow has started already, the address of this one is taken, or this
             process has joined other instances, or failed to join.
-        tf.errors.FailedPreconditionError: If the others say something else of the program.
-        tf.errors.DeadlineExceededError: If they do not come in time.
+        tf.errors.FailedPreconditionError: If the others have another program.
+        tf.errors.DeadlineExceededError: If the others do not answer in time.
     """
     global _joined, _has_failed
     if instances.count == 1:
@@ -65,7 +65,7 @@ def join(instances: Instances, timeout: float = TIMEOUT) -> Instances:
 
 
 def _meet(instances: Instances, timeout: float, limit: float) -> None:
-    """Waits for the others, and lets programs meet theirs."""
+    """Waits for the other instances, and connects the engine with them."""
     deadline = time.monotonic() + timeout
     tasks = [_task_name(*instances.task(index)) for index in range(instances.count)]
     with context.eager_mode(), ops.device("/device:CPU:0"):
@@ -81,7 +81,7 @@ def _meet(instances: Instances, timeout: float, limit: float) -> None:
 
 
 def _check_same(joined: Instances, asked: Instances) -> None:
-    """Checks that a process which joins again asks for the instances that it has joined."""
+    """Raises if a process that joins again names other instances than it has joined."""
     if (joined.addresses, joined.index) != (asked.addresses, asked.index):
         raise RuntimeError(
             f"This process has joined other instances before: it is instance {joined.index} of "
@@ -97,7 +97,7 @@ def _check_same(joined: Instances, asked: Instances) -> None:
 
 
 def _check(instances: Instances) -> None:
-    """Checks that instances can be where they are said to be."""
+    """Checks addresses and index of the instances."""
     addresses = instances.addresses
     if len(addresses) != instances.count or not 0 <= instances.index < instances.count:
         raise ValueError(

@@ -54,7 +54,7 @@ class PopDistExtended(InstanceExtended):
         return over_replicas(reduce_op, value)
 
     def _warn_if_configured_for_fewer(self) -> None:
-        """Says that replicas of other instances are left out, which nobody would notice.
+        """Warns that the configuration leaves out the replicas of other instances.
 
         In graph mode the configuration may come after the program is built.
         """
@@ -120,11 +120,11 @@ class PopDistStrategy(InstanceStrategy):
 
     @property
     def num_replicas_in_sync(self) -> int:
-        """Replicas in all instances, as the launcher was told; 1 without a launcher."""
+        """Replicas in all instances, from the launcher; 1 without a launcher."""
         return self._instances.total_replicas
 
     def update_ipu_config(self, config: IPUConfig) -> IPUConfig:
-        """Writes into a configuration which instance this is. Call it before configuring.
+        """Writes number and index of the instances into a configuration, before it is applied.
 
         Args:
             config: the configuration, to be changed.

@@ -25,16 +25,16 @@ Captured = dict[str, list[Any]]
 
 
 class GradientCaptureContext:
-    """Collects what `grad_util_ops.capture_upstream_gradients` records.
+    """Context that collects the gradients of `grad_util_ops.capture_upstream_gradients`.
 
-    Contexts nest; gradients go to the innermost one that is open where they are computed, else to
-    the one that was open where they were to be captured. The tensors belong to the graph in which
-    they were computed: use them there, in the same loop body. What is captured in an outlined
-    function comes out of it: it belongs to the graph that calls the function.
+    Contexts nest. Gradients go to the innermost context that is open where they are computed, else
+    to the one that was open at the call of `capture_upstream_gradients`. The tensors belong to the
+    graph in which they were computed: use them there, in the same loop body. Gradients captured in
+    an outlined function belong to the graph that calls the function.
     """
 
     def __init__(self) -> None:
-        """Makes a context that has captured nothing yet."""
+        """Creates a context without captured gradients."""
         self._captured: Captured = {}
         self._tokens: list[contextvars.Token[GradientCaptureContext | None]] = []
 
@@ -51,7 +51,7 @@ class GradientCaptureContext:
         error: BaseException | None,
         trace: types.TracebackType | None,
     ) -> None:
-        """Closes the context; what it has captured stays."""
+        """Closes the context; captured gradients remain."""
         _current.reset(self._tokens.pop())
 
     @property
@@ -72,11 +72,11 @@ class GradientCaptureContext:
     def add_gradients(self, gradients: Sequence[Any], tag: str) -> None:
         """Records gradients.
 
-        What a trace of a function has captured takes the place of what an earlier trace of it has.
+        Gradients captured by a trace of a function replace those of its earlier trace.
 
         Args:
             gradients: tensors.
-            tag: what to call them.
+            tag: their tag.
 
         Raises:
             ValueError: If there are gradients with this tag.
@@ -90,7 +90,7 @@ class GradientCaptureContext:
         self._captured[tag] = list(gradients)
 
     def replace_gradients(self, captured: Mapping[str, Sequence[Any]]) -> None:
-        """Records gradients by tag, in the place of those that have these tags already.
+        """Records gradients by tag, replacing earlier ones of the same tags.
 
         Args:
             captured: lists of gradients by tag.
@@ -101,12 +101,12 @@ class GradientCaptureContext:
 class GradientCaptureTape(GradientCaptureContext, tf.GradientTape):
     """A `tf.GradientTape` that is also a `GradientCaptureContext`.
 
-    Entering it opens both. What comes back through captures while it computes gradients, in its
-    scope or after it, is in `captured_gradients`.
+    Entering it opens both. `captured_gradients` has the gradients that pass captures while the tape
+    computes gradients, in its scope or after it.
     """
 
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
-        """Makes a tape that has recorded nothing yet.
+        """Creates a tape without records.
 
         Args:
             persistent: whether `gradient` can be called more than once.
@@ -147,7 +147,7 @@ def current() -> GradientCaptureContext | None:
 
 
 def _of_other_traces(old: Sequence[Any], new: Sequence[Any]) -> bool:
-    """Whether gradients belong to graphs that have nothing to do with each other."""
+    """Returns whether gradients belong to graphs that are not nested in each other."""
     if not (old and new and ops.is_symbolic_tensor(old[0]) and ops.is_symbolic_tensor(new[0])):
         return False
     first, second = old[0].graph, new[0].graph
@@ -155,7 +155,7 @@ def _of_other_traces(old: Sequence[Any], new: Sequence[Any]) -> bool:
 
 
 def _enclosing(graph: Any) -> Iterator[Any]:
-    """Yields a graph and those that it is part of."""
+    """Yields a graph and the graphs around it."""
     while graph is not None:
         yield graph
         graph = getattr(graph, "outer_graph", None)

@@ -18,7 +18,7 @@ TYPES = (*common.SUPPORTED_DTYPES, tf.int16, tf.uint16, tf.uint32)
 
 
 class ArrayInfeed(ProgramInput):
-    """Brings elements of arrays to the programs that read them.
+    """An infeed that passes elements of arrays to programs.
 
     Element k of the arrays is for replica k modulo the number of replicas. A program that reads
     further ends with `tf.errors.OutOfRangeError`.
@@ -40,10 +40,10 @@ class ArrayInfeed(ProgramInput):
         native.ops()  # connects the engine
 
     def fill(self, elements: int, arrays: Sequence[npt.NDArray[Any]]) -> None:
-        """Has programs read these elements, in the place of those that are left.
+        """Replaces the remaining elements by elements of arrays.
 
         Args:
-            elements: how many there are.
+            elements: number of elements.
             arrays: for each tensor of an element an array in C order, of its type, with one
                 element after the other. The values are copied.
 
@@ -61,7 +61,7 @@ class ArrayInfeed(ProgramInput):
 
 
 class ArrayOutfeed(Outfeed):
-    """Brings what programs enqueue to arrays of the host."""
+    """An outfeed that moves tensors of programs to arrays of the host."""
 
     supported = TYPES
 
@@ -74,19 +74,18 @@ class ArrayOutfeed(Outfeed):
         super().__init__(device_ordinal, IPUOutfeedMode.ALL)
 
     def take(self, groups: int, arrays: Sequence[npt.NDArray[Any]]) -> int:
-        """Moves what was enqueued into arrays.
+        """Moves enqueued elements into arrays.
 
         Args:
-            groups: for how many groups of elements, one for each replica, there is room.
+            groups: capacity of the arrays, in groups of one element for each replica.
             arrays: for each tensor of an element an array in C order, of its type, which gets one
-                element after the other, those of the replicas in turn.
+                element after the other, the replicas' in turn.
 
         Returns:
-            How many groups there were. If these are more than there is room for, the arrays stay as
-            they are.
+            Number of groups. If it exceeds the capacity, the arrays are unchanged.
         """
         return native.take_outfeed(self.id, self.device_ordinal, groups, arrays)
 
     def drop(self) -> None:
-        """Forgets what was enqueued."""
+        """Drops the enqueued elements."""
         native.take_outfeed(self.id, self.device_ordinal, 0, None)

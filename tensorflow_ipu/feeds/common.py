@@ -67,12 +67,12 @@ def check_dtypes(
     types: Sequence[dtypes.DType],
     supported: Sequence[dtypes.DType] = SUPPORTED_DTYPES,
 ) -> None:
-    """Refuses types that cannot pass between host and device.
+    """Raises for types that cannot pass between host and device.
 
     Args:
-        queue: what the tensors are for, for the message.
+        queue: the queue in words, for the message.
         types: type of each tensor.
-        supported: those that can.
+        supported: the types that can pass.
 
     Raises:
         tf.errors.FailedPreconditionError: If there is one.
@@ -96,7 +96,7 @@ def on_host() -> contextlib.AbstractContextManager[Any]:
 
 
 def without_autograph(function: _Function) -> _Function:
-    """Decorates what a user's function may call, but AutoGraph has nothing to change in."""
+    """Decorates a function that user code calls, so that AutoGraph does not convert it."""
     decorated: _Function = autograph.do_not_convert(function)
     return decorated
 
@@ -107,7 +107,7 @@ def warn_ignored(queue: str, arguments: dict[str, tuple[Any, Any]], instead: str
     Args:
         queue: name of the class.
         arguments: received value and default, by name.
-        instead: what happens in place of what the arguments did.
+        instead: the behaviour without the arguments, for the message.
     """
     for name, (received, default) in arguments.items():
         if received != default:
@@ -115,7 +115,7 @@ def warn_ignored(queue: str, arguments: dict[str, tuple[Any, Any]], instead: str
 
 
 def structure_text(structure: Any) -> Shown | None:
-    """Returns how a nest of tensor specs is shown: `(float32[8, 4], int32[8])`; None for None.
+    """Returns a nest of tensor specs as text: `(float32[8, 4], int32[8])`; None for None.
 
     Args:
         structure: nest of `tf.TensorSpec`.
@@ -138,7 +138,7 @@ def infeed_is_off() -> bool:
 
 
 def synthetic_tensor(dtype: dtypes.DType, shape: tensor_shape.TensorShape) -> tensor_lib.Tensor:
-    """Returns a constant to take the place of data that does not move.
+    """Returns a constant instead of data that does not move.
 
     Args:
         dtype: type of the tensor.

@@ -21,8 +21,8 @@ _QUEUES = "_ipu_queues"
 class Feed:
     """Base of infeeds and outfeeds; each queue has one of the two.
 
-    Queues are public classes, and have no public names but those of the API. Whoever reads or
-    fills a queue in a program asks for its feed: `feed_of` in the module of the queue returns it.
+    Queues are public classes, and have only the API's public names. Code that reads or fills a
+    queue in a program gets its feed: `feed_of` in the module of the queue returns it.
 
     Attributes:
         native: The native half of the queue.
@@ -52,8 +52,8 @@ class Feed:
 class NativeQueue:
     """The native half of a queue, freed when nothing can use it any more.
 
-    That is when its Python half and all graphs are gone that have an op of the queue: those of
-    programs which read or fill it, and those of sessions.
+    That is when its Python half and all graphs with an op of the queue are gone: graphs of programs
+    that read or fill it, and of sessions.
 
     Attributes:
         id: Its name, which no other queue of this process has.
@@ -71,7 +71,7 @@ class NativeQueue:
         self.drop_with(self)
 
     def drop_with(self, owner: object) -> None:
-        """Arranges for what is in the queue to be dropped when an object goes.
+        """Drops the elements of the queue when an object is deleted.
 
         Args:
             owner: the object.
@@ -79,9 +79,9 @@ class NativeQueue:
         weakref.finalize(owner, native.drop_feed, self.id, self._device_ordinal).atexit = False
 
     def used_in_graph(self) -> None:
-        """Notes that the graph in scope is getting an op of the queue; does nothing in eager mode.
+        """Records that the graph in scope has an op of the queue; does nothing in eager mode.
 
-        The graphs around it count as well: they run what is in it.
+        The graphs around it count as well: they run its ops.
         """
         graph = None if context.executing_eagerly() else ops.get_default_graph()
         while graph is not None:

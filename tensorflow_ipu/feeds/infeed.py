@@ -16,7 +16,7 @@ from tensorflow_ipu.runtime import interpreter, native
 
 
 class ProgramInput(Feed):
-    """Base of infeeds: what programs read elements of.
+    """Base of infeeds, which give programs their elements.
 
     Attributes:
         types: Type of each tensor of an element.
@@ -59,10 +59,10 @@ class ProgramInput(Feed):
 
 
 class Infeed(ProgramInput):
-    """Brings the elements of a dataset to the programs that read them.
+    """An infeed that passes the elements of a dataset to programs.
 
     Attributes:
-        dataset: What the native half reads.
+        dataset: The dataset that the native half reads.
         prefetch_depth: Elements for each replica to read ahead.
     """
 
@@ -150,19 +150,18 @@ class DataInfeed(Infeed):
     supported = common.SUPPORTED_DTYPES
 
     def _check_elements(self) -> None:
-        """Refuses other types at once: nothing of the program need be traced to tell."""
+        """Raises at once for unsupported types, which need no traced program."""
         super()._check_elements()
         common.check_dtypes("infeed queue", self.types)
 
 
 def _for_queue(dataset: dataset_ops.DatasetV2) -> dataset_ops.DatasetV2:
-    """Returns a dataset that leaves to the queue what the queue does.
+    """Returns a dataset with options that leave prefetching and tuning to the queue.
 
     * The queue prefetches: another thread in between would only add work.
-    * Without a thread that tunes the dataset, what is to be tuned uses all cores from the start.
-      That thread often does not see that its dataset is deleted, and keeps whoever deletes it
-      waiting for up to a minute (`CancellationManager` calls its callbacks before it says that it
-      is cancelled).
+    * Without a tuning thread, tunable stages use all cores from the start. That thread often misses
+      the deletion of its dataset, and blocks the deleting thread for up to a minute
+      (`CancellationManager` calls its callbacks before its state is "cancelled").
     """
     options = options_lib.Options()
     options.experimental_optimization.inject_prefetch = False

@@ -25,7 +25,7 @@ __all__ = ["IPUInfeedQueue", "IPUIterator", "IPUOwnedIterator", "make_owned_iter
 
 
 def __getattr__(name: str) -> Any:
-    """Finds the iterators, which are made of queues."""
+    """Imports the iterators, which depend on this module."""
     if name in ("IPUIterator", "IPUOwnedIterator", "make_owned_iterator"):
         from tensorflow_ipu.feeds import iterators
 
@@ -62,7 +62,7 @@ class IPUInfeedQueue:
             dataset: a dataset whose elements have fully defined shapes.
             feed_name: deprecated; names are generated.
             device_ordinal: `k` of the device `/device:IPU:k` whose programs read the queue. None:
-                that of the current `IPUStrategy`, or 0.
+                the ordinal of the current `IPUStrategy`, or 0.
             replication_factor: deprecated; it follows from the program.
             data_to_prefetch: deprecated; use `prefetch_depth`.
             prefetch_depth: elements for each replica to read ahead, 1 to 255 (default 3). Small
@@ -123,13 +123,13 @@ class IPUInfeedQueue:
     def restart(self, dataset: dataset_ops.DatasetV2) -> None:
         """Lets programs read a dataset from its beginning, in eager mode.
 
-        What was read ahead is dropped. Programs that read the queue stay as they are.
+        Elements read ahead are dropped. Programs that read the queue remain valid.
 
         Args:
             dataset: the dataset of the queue again, or another with the same types and shapes.
 
         Raises:
-            ValueError: If its elements are others.
+            ValueError: If its elements have other types or shapes.
         """
         self._feed.restart(dataset)
 
@@ -167,10 +167,10 @@ class IPUInfeedQueue:
 
 
 class DataInfeedQueue(IPUInfeedQueue):
-    """An infeed that takes any data of users: for Keras, Estimators and iterators over datasets.
+    """An infeed for any user data: for Keras, Estimators and iterators over datasets.
 
-    It takes integers of 64 bits as well: what NumPy and tf.data make of integers. Only their lower
-    32 bits go to the device.
+    It takes integers of 64 bits as well, the default of NumPy and tf.data. Only their lower 32 bits
+    go to the device.
     """
 
     _feed_class = DataInfeed
@@ -191,11 +191,11 @@ def feed_of(queue: IPUInfeedQueue) -> Infeed:
 
 
 def element_arguments(element: Any) -> tuple[list[Any], dict[str, Any]]:
-    """Returns the arguments that an element of an infeed (or its structure) is for a function.
+    """Returns the arguments of a function that an element of an infeed stands for.
 
     Args:
-        element: members of a tuple are positional arguments, and those of a dict, also of one that
-            is all of a tuple, keyword arguments. Anything else is one positional argument.
+        element: members of a tuple are positional arguments. Members of a dict, also of a tuple's
+            only member, are keyword arguments. Anything else is one positional argument.
     """
     members = element if isinstance(element, tuple) else (element,)
     if len(members) == 1 and isinstance(members[0], dict):
@@ -209,7 +209,7 @@ def check_prefetch_depth(depth: int | None) -> int:
     """Returns the prefetch depth to use.
 
     Args:
-        depth: what the user passed; None for the default.
+        depth: the user's argument; None for the default.
 
     Raises:
         ValueError: If it is no integer in the range.

@@ -51,10 +51,10 @@ class IPUOutfeedQueue:
         """Creates a queue.
 
         Args:
-            feed_name: deprecated; names are generated. A mode is accepted in its place.
-            outfeed_mode: what to keep; all when None.
+            feed_name: deprecated; names are generated. A mode is accepted instead.
+            outfeed_mode: the elements to keep; all when None.
             device_ordinal: `k` of the device `/device:IPU:k` whose program fills the queue. None:
-                that of the current `IPUStrategy`, or 0.
+                the ordinal of the current `IPUStrategy`, or 0.
             replication_factor: deprecated; it follows from the program.
             io_batch_size: deprecated; accumulate results in the program instead.
             buffer_depth: elements the device could send before the host takes them, at least 1.
@@ -138,12 +138,13 @@ class IPUOutfeedQueue:
         return operation
 
     def dequeue(self, wait_for_completion: bool = False) -> Any:
-        """Takes what programs have enqueued, on the host. In eager mode, at once.
+        """Takes the enqueued elements to the host. In eager mode, at once.
 
         In mode `LAST` this waits until no program runs on the device.
 
         Args:
-            wait_for_completion: whether to wait in mode `ALL` too, rather than take what is there.
+            wait_for_completion: whether to wait in mode `ALL` too, instead of taking the elements
+                present.
 
         Returns:
             The structure that was enqueued, with the shapes that the class describes. In eager
@@ -234,7 +235,7 @@ class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
         buffer_depth: int = 3,
         optimise_latency: bool = False,
     ) -> None:
-        """Creates a queue; the arguments and errors are those of `IPUOutfeedQueue`.
+        """Creates a queue; see `IPUOutfeedQueue` for arguments and errors.
 
         Raises:
             RuntimeError: In graph mode.
@@ -268,7 +269,7 @@ def check_buffer_depth(depth: int) -> None:
     """Checks the buffer depth of an outfeed.
 
     Args:
-        depth: what the user passed.
+        depth: the user's argument.
 
     Raises:
         ValueError: If it is no integer in the range.

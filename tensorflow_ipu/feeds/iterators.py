@@ -114,7 +114,7 @@ class IPUIterator(iterator_ops.OwnedIterator):
         )
 
     def _not_saved(self, *args: Any) -> NoReturn:
-        """Refuses to be part of a checkpoint."""
+        """Raises if the iterator is saved in a checkpoint."""
         raise NotImplementedError(
             "IPU iterators cannot be checkpointed: elements have already been read ahead."
         )
@@ -124,7 +124,7 @@ class IPUIterator(iterator_ops.OwnedIterator):
 
 
 class IPUOwnedIterator(IPUIterator):
-    """An `IPUIterator` whose queue goes when it does."""
+    """An `IPUIterator` that owns its queue."""
 
     def __init__(
         self,
@@ -133,13 +133,13 @@ class IPUOwnedIterator(IPUIterator):
         element_spec: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Creates an iterator; the arguments and errors are those of `IPUIterator`."""
+        """Creates an iterator; see `IPUIterator` for arguments and errors."""
         super().__init__(dataset, infeed_spec, element_spec, **kwargs)
         feed_of(self._queue).native.drop_with(self)
 
 
 class _IPUIteratorSpec(type_spec.TypeSpec):
-    """Stands for one iterator where TensorFlow wants a type.
+    """The type of one iterator in TensorFlow's type system.
 
     An iterator has no tensors: which queue it reads is part of the traced function. So each is a
     type of its own, whose only value is that iterator.
@@ -186,7 +186,7 @@ class _IPUIteratorSpec(type_spec.TypeSpec):
 
 
 def make_owned_iterator(dataset: dataset_ops.DatasetV2) -> IPUOwnedIterator:
-    """Returns what `iter(dataset)` gives in the scope of an `IPUStrategy`.
+    """Returns the iterator for `iter(dataset)` in the scope of an `IPUStrategy`.
 
     Args:
         dataset: a dataset that an `IPUInfeedQueue` accepts.

@@ -30,10 +30,10 @@ class IPUOutfeedMode(enum.Enum):
 
 
 class Outfeed(Feed):
-    """Brings what programs enqueue to the host.
+    """An outfeed that takes tensors of programs to the host.
 
     Attributes:
-        mode: What it keeps.
+        mode: Which elements it keeps.
     """
 
     #: Types that elements may have.
@@ -44,7 +44,7 @@ class Outfeed(Feed):
 
         Args:
             device_ordinal: `k` of the device `/device:IPU:k`.
-            mode: what it keeps.
+            mode: which elements it keeps.
         """
         super().__init__("outfeed", device_ordinal)
         self.element_spec = None
@@ -69,7 +69,7 @@ class Outfeed(Feed):
         )
 
     def dequeue(self, wait_for_completion: bool) -> Any:
-        """Takes what was enqueued; see `IPUOutfeedQueue.dequeue`.
+        """Takes the enqueued elements; see `IPUOutfeedQueue.dequeue`.
 
         Args:
             wait_for_completion: whether to wait in mode `ALL` too.
@@ -97,7 +97,7 @@ class Outfeed(Feed):
         return nest.pack_sequence_as(element_spec, tensors)
 
     def _static_shape(self, shape: tensor_shape.TensorShape) -> tensor_shape.TensorShape:
-        """Returns what is known of a dequeued tensor's shape before the program was compiled.
+        """Returns the shape of a dequeued tensor as known before compilation.
 
         Args:
             shape: shape of the enqueued tensor.

@@ -33,10 +33,11 @@ def export_dataset_to_file(
     is that of `tensor_file`.
 
     Args:
-        dataset_or_infeed: what to read. A queue need not be initialized, and keeps its elements.
-        output_filename: where to write.
-        num_elements: how many elements to write.
-        feed_name: name for the streams; that of the queue, or "infeed", when empty.
+        dataset_or_infeed: the dataset or queue to read. A queue need not be initialized, and keeps
+            its elements.
+        output_filename: the target file.
+        num_elements: number of elements to write.
+        feed_name: name for the streams; when empty, the queue's, or "infeed".
         apply_options: whether to apply the options of tf.data that are for debugging.
 
     Returns:
@@ -113,10 +114,10 @@ def export_variables_from_live_session(
 
     Args:
         session: the session that has their values.
-        output_file: where to.
+        output_file: the target file.
         is_input: whether they are marked as inputs of a program, or as its parameters.
         metadata: as for `dataset_extractor.export_variables`.
-        print_stats: whether to print what was written.
+        print_stats: whether to print a summary.
 
     Raises:
         ValueError: As for `dataset_extractor.export_variables`.
@@ -143,7 +144,7 @@ def import_data_in_live_session(
         data_files: one file or several.
         is_input: as for `dataset_extractor.import_variables`.
         strict: as for `dataset_extractor.import_variables`.
-        print_stats: whether to print what is read.
+        print_stats: whether to print a summary.
 
     Raises:
         FileNotFoundError: If a file does not exist.
@@ -171,7 +172,7 @@ def export_variables_from_live_model(
         output_file: where to.
         is_input: as for `export_variables_from_live_session`.
         metadata: as for `dataset_extractor.export_variables`.
-        print_stats: whether to print what was written.
+        print_stats: whether to print a summary.
 
     Raises:
         ValueError: As for `dataset_extractor.export_variables`.
@@ -195,7 +196,7 @@ def import_data_in_live_model(
         data_files: one file or several.
         is_input: as for `dataset_extractor.import_variables`.
         strict: as for `dataset_extractor.import_variables`.
-        print_stats: whether to print what is read.
+        print_stats: whether to print a summary.
 
     Raises:
         FileNotFoundError: If a file does not exist.

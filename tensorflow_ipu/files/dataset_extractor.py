@@ -39,10 +39,10 @@ def dataset_extractor(
 
     Args:
         dataset: the dataset; the shapes of its elements must be fully defined.
-        num_elements: how many elements to write.
-        filename: where to.
+        num_elements: number of elements to write.
+        filename: the target file.
         feed_name: first part of the names of the streams; "infeed" when empty.
-        print_stats: whether to print what was written.
+        print_stats: whether to print a summary.
         apply_options: whether to apply the options of tf.data that are for debugging.
 
     Returns:

@@ -48,7 +48,7 @@ class TensorInfo:
 
     Attributes:
         name: Its name.
-        kind: What it is to a program.
+        kind: Its role in a program.
         dtype: TensorFlow name of its type.
         shape: Its shape. For an infeed stream, the first dimension counts elements.
     """
@@ -64,7 +64,7 @@ class TensorInfo:
 
         Args:
             entry: the entry, as JSON has it.
-            kind: what the tensors of the list are; None if each entry says so.
+            kind: role of the tensors of the list; None if each entry has it.
 
         Raises:
             ValueError: If it is no such entry.
@@ -91,14 +91,14 @@ def write(
     """Writes a file, replacing any that is there.
 
     Args:
-        filename: where to.
+        filename: the target file.
         tensors: name, kind and value of each tensor.
 
     Returns:
         Size of the file in bytes.
 
     Raises:
-        OSError: If the file cannot be written; what was there before is still there.
+        OSError: If the file cannot be written; an earlier file is unchanged.
         ValueError: If two tensors have one name, or a tensor holds no numbers.
     """
     entries: list[dict[str, Any]] = []
@@ -123,7 +123,7 @@ def write_and_report(
     tensors: Sequence[tuple[str, TensorKind, npt.NDArray[Any]]],
     print_stats: bool,
 ) -> None:
-    """Writes a file, and prints what was written if `print_stats`; otherwise like `write`."""
+    """Writes a file as `write` does, and prints a summary if `print_stats`."""
     size = write(filename, tensors)
     if print_stats:
         print(f"Wrote {len(tensors)} tensors, {size} bytes, to {os.fspath(filename)}")
@@ -149,7 +149,7 @@ def _index(archive: zipfile.ZipFile) -> list[dict[str, Any]]:
 
 
 def read_index(filename: str | os.PathLike[str]) -> list[TensorInfo]:
-    """Returns what tensors a file holds, in the order they were written.
+    """Returns the index of a file: its tensors in the order they were written.
 
     Args:
         filename: a file that `write` made.

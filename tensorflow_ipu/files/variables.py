@@ -32,14 +32,14 @@ def export_variables(
         is_input: whether they are marked as inputs of a program, or as its parameters.
         metadata: a JSON file with the tensors that a program expects, which must be exactly these:
             `{"inputs": [{"name": "x", "dtype": "float32", "shape": [2]}], "parameters": [...]}`.
-        print_stats: whether to print what was written.
+        print_stats: whether to print a summary.
 
     Returns:
         In graph mode an op that writes the file; in eager mode the file is written now.
 
     Raises:
-        ValueError: If the variables are not those that the metadata expects, two have one name, or
-            a shape is not fully defined.
+        ValueError: If the variables differ from the metadata, two have one name, or a shape is not
+            fully defined.
     """
     kind = _kind(is_input)
     found = variable_infos(variables, kind)
@@ -69,10 +69,10 @@ def import_variables(
     Args:
         variables: the variables.
         filenames: one file or several.
-        is_input: whether to use what the files hold as inputs of a program, or as its parameters.
+        is_input: whether to use the files' inputs of a program, or its parameters.
         strict: whether there must be a value for each variable and a variable for each value.
-            Otherwise what has no counterpart is left alone.
-        print_stats: whether to print what is read.
+            Otherwise values and variables without counterpart are ignored.
+        print_stats: whether to print a summary.
 
     Returns:
         The assignments: ops in graph mode; in eager mode they are done.
@@ -125,7 +125,7 @@ def variable_infos(variables: Sequence[Any], kind: TensorKind) -> list[TensorInf
 
     Args:
         variables: the variables.
-        kind: what they are to a program.
+        kind: their role in a program.
 
     Raises:
         ValueError: If a shape is not fully defined, or two variables have one name.

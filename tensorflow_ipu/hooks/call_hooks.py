@@ -16,13 +16,13 @@ from tensorflow_ipu.runtime import interpreter
 
 
 def install() -> None:
-    """Replaces what runs sessions and functions; see `tensorflow_hooks`.
+    """Wraps the calls of sessions and functions; see `tensorflow_hooks`.
 
     Ctrl-C ends them when they wait for a launch, and a launch in a fork is an error.
 
     With TensorFlow alone both would hang: a program goes on where the main thread waits for
-    TensorFlow, and a fork has no threads of the engine. Where nothing is launched, Ctrl-C comes
-    when the call has ended, as ever, and forks may call.
+    TensorFlow, and a fork has no threads of the engine. Without a launch, Ctrl-C comes at the end
+    of the call, as in TensorFlow, and forks may call.
     """
     for owner, name, launches in (
         (session.BaseSession, "_call_tf_sessionrun", _session_launches),
@@ -36,7 +36,7 @@ def install() -> None:
 def _refused_in_forks(
     call: Callable[..., Any], launches: Callable[..., bool]
 ) -> Callable[..., Any]:
-    """Makes a call an error, where the process cannot use IPUs, if it would launch a program."""
+    """Makes a call raise in a process that cannot use IPUs, if it would launch a program."""
 
     @functools.wraps(call)
     def call_unless_forked(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -52,7 +52,7 @@ def _session_launches(session: session.BaseSession, *_: Any) -> bool:
 
 
 def _function_launches(of_context: context.Context, name: bytes, *_: Any) -> bool:
-    """Whether a function, or one that it calls, launches a program."""
+    """Returns whether a function or a callee launches a program."""
     found = [name.decode()]
     for function in found:  # grows meanwhile
         if of_context.has_function(function):

@@ -1,7 +1,7 @@
-"""Patches TensorFlow's gradients: ops know their forward op, and zeros are known to be zeros.
+"""Patches TensorFlow's gradients: ops have their forward op, and zeros are marked as zeros.
 
-In programs they know it, which says what layer and what line of the user they are for. And once a
-program has shards or stages, they are on the same IPU and in the same pipeline stage.
+In programs, the forward op decides layer and user's line of its gradient ops. Once a program has
+shards or stages, it also decides their IPU and pipeline stage.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _FOLLOWED = (SHARDING_ATTRIBUTE, STAGE_ATTRIBUTE, PHASE_ATTRIBUTE, MULTI_CONV_AT
 
 
 def install() -> None:
-    """Makes the gradient ops of programs know their forward op; see `tensorflow_hooks`.
+    """Records the forward op of each gradient op in programs; see `tensorflow_hooks`.
 
-    Listings, reports and errors have line and layer from it. Replaces what `tf.gradients` calls for
-    an op, the gradient function of tapes (also in TensorFlow's runtime, which keeps it for good),
-    and how tapes record closures. While no program is traced, and no program has had shards or
-    stages, each of them does what it did.
+    Listings, reports and errors have line and layer from it. Replaces the function that
+    `tf.gradients` calls for an op, the gradient function of tapes (also in TensorFlow's runtime,
+    which keeps it for good), and the recording of closures by tapes. While no program is traced,
+    and no program has had shards or stages, each of them behaves as before.
     """
     graph_gradient = gradients_util._MaybeCompile
     tape_gradient = backprop._gradient_function
@@ -67,10 +67,10 @@ def install() -> None:
 
 
 def _knowing_zeros(zeros_like: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes the zeros that stand for a missing gradient in loops of programs known as zeros.
+    """Marks the zeros for missing gradients in loops of programs as zeros.
 
-    Gradients of ops with several results leave out what such zeros contribute, as those of tapes
-    do: for a classification loss in a pipeline that is another softmax and a product.
+    Gradients of ops with several results leave out the terms of such zeros, as tapes do. For a
+    classification loss in a pipeline this saves a softmax and a product.
     """
 
     @functools.wraps(zeros_like)
@@ -84,14 +84,14 @@ def _knowing_zeros(zeros_like: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_following() -> bool:
-    """Returns whether gradient ops are to follow their forward op now."""
+    """Returns whether gradient ops follow their forward op now."""
     return trace.in_cluster() or _follows_shards.is_set()
 
 
 def _forward_op(
     op_type: str, inputs: Sequence[Any], outputs: Sequence[Any]
 ) -> ops.Operation | None:
-    """Returns the op that a tape differentiates, from those of its tensors that the tape kept."""
+    """Returns the op that a tape differentiates, from the tensors that the tape kept."""
     op = _first_op(outputs)
     if op is not None:
         return op
@@ -104,13 +104,13 @@ def _forward_op(
 
 
 def _takes(inputs: Sequence[Any]) -> Callable[[ops.Operation], bool]:
-    """Returns what tells whether an op takes all symbolic ones of these tensors."""
+    """Returns a predicate: whether an op takes all symbolic ones of some tensors."""
     known = {id(tensor) for tensor in inputs if ops.is_symbolic_tensor(tensor)}
     return lambda op: known <= {id(tensor) for tensor in op.inputs}
 
 
 def _recording(record_on_tapes: Callable[..., None]) -> Callable[..., None]:
-    """Makes tapes call gradients that are closures (custom ones, those of functions) likewise."""
+    """Makes tapes call gradients that are closures (custom or functions') likewise."""
 
     @functools.wraps(record_on_tapes)
     def record_following(
@@ -143,14 +143,14 @@ def _first_op(values: Sequence[Any]) -> ops.Operation | None:
 
 @contextlib.contextmanager
 def _following(op: ops.Operation) -> Iterator[None]:
-    """Makes the ops made inside those of the gradient of a forward op."""
+    """Context: ops made inside are gradient ops of a forward op."""
     shard = _in_shard_of(op) if _follows_shards.is_set() else contextlib.nullcontext()
     with _with_original(op), shard:
         yield
 
 
 def _with_original(op: ops.Operation) -> contextlib.AbstractContextManager[None]:
-    """Makes the ops made inside know in a program that they were made for another."""
+    """Context: ops made inside in a program record their forward op."""
     if not trace.in_cluster():
         return contextlib.nullcontext()
     noted: contextlib.AbstractContextManager[None] = ops.get_default_graph()._original_op(op)
@@ -167,8 +167,8 @@ def follow_shards() -> None:
 
     They get its IPU and its pipeline stage, whatever scopes are open where the gradients are asked
     for, and in a stage they are marked as its backward pass. Gradients of ops that have neither are
-    as before. Replaces, once in a process, the scope that `tf.gradients` opens for a forward op,
-    and how tapes add up gradients.
+    unchanged. Replaces, once in a process, the scope that `tf.gradients` opens for a forward op,
+    and the sum of gradients in tapes.
     """
     # Around all that `tf.gradients` makes for a forward op: sums, gradients, dependencies.
     colocate = gradients_util._maybe_colocate_with
@@ -195,7 +195,7 @@ def follow_shards() -> None:
 
 
 def _in_shard_of(op: ops.Operation) -> contextlib.AbstractContextManager[None]:
-    """Gives the ops made inside what gradient ops take over from their forward op."""
+    """Context: ops made inside take shard and stage of their forward op, as backward ops."""
     attributes = _attributes(op)
     if STAGE_ATTRIBUTE in attributes:
         attributes[PHASE_ATTRIBUTE] = attr_value_pb2.AttrValue(s=b"backward")
@@ -205,7 +205,7 @@ def _in_shard_of(op: ops.Operation) -> contextlib.AbstractContextManager[None]:
 
 
 def _attributes(op: ops.Operation) -> dict[str, attr_value_pb2.AttrValue]:
-    """Returns those of the attributes in `_FOLLOWED` that an op has."""
+    """Returns the attributes of an op that are in `_FOLLOWED`."""
     # One attribute at a time: `op.node_def` copies all of an op, constants included.
     found = {}
     for name in _FOLLOWED:
@@ -221,7 +221,7 @@ def _attributes(op: ops.Operation) -> dict[str, attr_value_pb2.AttrValue]:
 
 @contextlib.contextmanager
 def _scopes_replaced(attributes: dict[str, attr_value_pb2.AttrValue]) -> Iterator[None]:
-    """Gives the ops made inside these attributes, and no others of `_FOLLOWED`."""
+    """Context: ops made inside take these attributes, and no others of `_FOLLOWED`."""
     scopes = ops.get_default_graph()._attr_scope_map
     outer = {name: scopes.pop(name) for name in _FOLLOWED if name in scopes}
     scopes.update(attributes)

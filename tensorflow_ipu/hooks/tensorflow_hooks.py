@@ -1,9 +1,9 @@
 """Patches of TensorFlow that the IPU needs; see also `gradient_hooks` and `call_hooks`.
 
-A hook replaces a function of TensorFlow, or registers one with it, for the rest of the process.
-Each has its reason in its docstring, and says when it does something of its own. At all other times
-it calls what it has replaced, with the same arguments: a program that uses no IPU gets what stock
-TensorFlow does.
+A hook replaces a function of TensorFlow, or registers one with it, for the rest of the process. Its
+docstring has the reason, and the cases in which it applies. In all other cases it calls the
+replaced function with the same arguments: a program that uses no IPU behaves as with stock
+TensorFlow.
 
 The hooks are installed when a public module is imported with which programs use IPUs. That is
 before the first configuration, because programs build graphs and functions before they configure.
@@ -11,7 +11,7 @@ before the first configuration, because programs build graphs and functions befo
 its own, which are there while the scope of a strategy or a pipeline stage is open
 (`keras_layers/models/hooks.py`, `keras_layers/pipelining/hooks.py`).
 
-`tests/hooks/test_tensorflow_hooks.py` has the list of all that is replaced.
+`tests/hooks/test_tensorflow_hooks.py` lists all replaced functions.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def install() -> None:
 
 
 def converted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a user's function as AutoGraph makes it, where a function is traced with that."""
+    """Returns a user's function converted by AutoGraph, where a function is traced with it."""
     result: Callable[..., Any] = autograph.tf_convert(function, ag_ctx.control_status_ctx())
     return result
 
@@ -69,8 +69,8 @@ def converted(function: Callable[..., Any]) -> Callable[..., Any]:
 def _hook_autograph() -> None:
     """Adds a rule for the functions of this package: AutoGraph leaves them alone.
 
-    It does so with TensorFlow's own. Those of ours that call functions of the user convert them
-    with `converted`. The rule says nothing of other functions.
+    TensorFlow's own functions have such a rule. Functions of this package convert the user's
+    functions that they call with `converted`. The rule does not apply to other functions.
     """
     package = __name__.split(".")[0]
     autograph_config.CONVERSION_RULES = (
@@ -113,7 +113,7 @@ _VARIABLE_ELSEWHERE = re.compile(
 
 
 def _call_on_host(call: Callable[..., Any], function: Any, args: Any, kwargs: Any) -> Any:
-    """Calls a function for XLA, which says in its own way that it uses variables of an IPU."""
+    """Calls a function for XLA, with an error of ours if it uses variables of an IPU."""
     try:
         return call(function, *args, **kwargs)
     except errors.InvalidArgumentError as error:
@@ -158,10 +158,11 @@ def _hook_datasets() -> None:
 
 
 def _hook_control_flow() -> None:
-    """Replaces what begins the graph of a branch or loop body: the scopes around hold in it.
+    """Makes the scopes around a branch or loop body hold in its graph.
 
-    Such a graph would not see those of `ipu.scopes`: shards, frontend attributes, outside
-    compilation; nor the IPU that ops beside it are placed on. Without any of them nothing is added.
+    Replaces the constructor of such graphs. They would not see the scopes of `ipu.scopes`: shards,
+    frontend attributes, outside compilation; nor the IPU that ops beside them are placed on.
+    Without any of these nothing is added.
     """
     _make_loops_functional()
     graph_class = control_flow_v2_func_graphs.ControlFlowFuncGraph
@@ -195,13 +196,13 @@ def _make_loops_functional() -> None:
 
 
 def _compile_placed_ops(attached: system.System) -> None:
-    """Makes the engine compile what graphs place on IPUs, from the first configuration on."""
+    """Makes the engine compile ops placed on IPUs, from the first configuration on."""
     if attached.config is not None:
         compile_lib.ensure_registered()
 
 
 def _hook_graphs() -> None:
-    """Replaces the constructors of sessions and function graphs, to know which graphs there are.
+    """Replaces the constructors of sessions and function graphs, to record the graphs.
 
     Ops that a session or function places on an IPU become programs, which find the lines of their
     ops in these graphs. They are remembered weakly; nothing about them changes.
@@ -211,7 +212,7 @@ def _hook_graphs() -> None:
 
 
 def _hook_seeds() -> None:
-    """Lets `tf.random.set_seed` reseed IPUs too, so that programs after it repeat.
+    """Makes `tf.random.set_seed` reseed IPUs too, so that programs after it repeat.
 
     For programs without an IPU nothing changes: only IPUs have the generators that are reseeded.
     """
@@ -243,10 +244,10 @@ def _after_init(owner: type, note: Callable[[Any], None]) -> None:
 
 
 def _hook_batch_normalization() -> None:
-    """Replaces the op of batch normalization: on an IPU, statistics can be of float16.
+    """Makes the op of batch normalization take statistics of float16 on an IPU.
 
     TensorFlow's op takes scales, offsets and statistics of float32 only. In a program or the scope
-    of an IPU those of float16 and bfloat16 are cast; other calls are TensorFlow's own.
+    of an IPU, arguments of float16 and bfloat16 are cast. Other calls are unchanged.
     """
     normalize = gen_nn_ops.fused_batch_norm_v3
 

@@ -15,11 +15,11 @@ __all__ = ["Adasum", "Average", "ReduceOp", "Sum", "allgather", "allreduce", "br
 
 
 class ReduceOp(enum.IntEnum):
-    """How `allreduce` makes one tensor of those of all processes.
+    """How `allreduce` combines the tensors of all processes.
 
     * `Average`: their sum, divided by the number of processes.
     * `Sum`: their sum.
-    * `Adasum`: not there.
+    * `Adasum`: not supported.
     """
 
     Average = 0

@@ -78,7 +78,7 @@ def initialized() -> _instances.Instances:
 
 
 def size() -> int:
-    """Returns how many processes there are.
+    """Returns the number of processes.
 
     Raises:
         ValueError: If `init` has not been called.
@@ -87,7 +87,7 @@ def size() -> int:
 
 
 def rank() -> int:
-    """Returns which process this is, from 0.
+    """Returns the index of this process, from 0.
 
     Raises:
         ValueError: If `init` has not been called.
@@ -96,7 +96,7 @@ def rank() -> int:
 
 
 def local_size() -> int:
-    """Returns how many processes there are on this host.
+    """Returns the number of processes on this host.
 
     Raises:
         ValueError: If `init` has not been called.
@@ -106,7 +106,7 @@ def local_size() -> int:
 
 
 def local_rank() -> int:
-    """Returns which of the processes on this host this is, from 0.
+    """Returns the index of this process among the processes of its host, from 0.
 
     Raises:
         ValueError: If `init` has not been called.
@@ -116,7 +116,7 @@ def local_rank() -> int:
 
 
 def cross_size() -> int:
-    """Returns how many hosts there are.
+    """Returns the number of hosts.
 
     Raises:
         ValueError: If `init` has not been called.
@@ -125,7 +125,7 @@ def cross_size() -> int:
 
 
 def cross_rank() -> int:
-    """Returns which host this is, from 0.
+    """Returns the index of this host, from 0.
 
     Raises:
         ValueError: If `init` has not been called.

@@ -1,4 +1,4 @@
-"""Lets models of Keras 3 that are made in the scope of an `IPUStrategy` run as its programs.
+"""Makes Keras 3 models of an `IPUStrategy`'s scope run as its programs.
 
 Keras 3 makes a function of a model's step before it runs it, in `make_train_function` and the like.
 For models of an `IPUStrategy` that function runs programs, each a loop over the steps of an
@@ -94,7 +94,7 @@ def _predict(model: Any, strategy: Any) -> _Function:
 
 
 def _check(model: Any, strategy: Any) -> None:
-    """Refuses what programs of Keras 3 models cannot do."""
+    """Raises for features that programs of Keras 3 models lack."""
     if model.run_eagerly:
         raise RuntimeError(
             f"The model {model.name!r} was compiled with run_eagerly=True, but models made in the "

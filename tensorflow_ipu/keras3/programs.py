@@ -26,12 +26,12 @@ class Batch:
     """The data of one step, on the host.
 
     Attributes:
-        structure: What Keras passes a step: tuples, dicts, with None for what is not there.
+        structure: Argument of a step in Keras: tuples and dicts, with None for missing members.
         arrays: The tensors in it.
     """
 
     def __init__(self, data: Any) -> None:
-        """Takes the tensors out of a structure.
+        """Collects the tensors of a structure.
 
         Args:
             data: tensors or arrays, None, and TensorFlow's optionals, which stand for None.
@@ -42,13 +42,13 @@ class Batch:
 
     @functools.cached_property
     def form(self) -> tuple[Any, ...]:
-        """What batches of one program have in common."""
+        """Types, shapes and structure, which are equal for batches of one program."""
         shapes = tuple((each.dtype.name, each.shape) for each in self.arrays)
         return (repr(self.structure), shapes)
 
 
 class Programs:
-    """Runs a step of a model on the device, as often as there is data.
+    """Programs of a step of a model, for batches of any form.
 
     Args:
         name: name of the model.
@@ -69,7 +69,7 @@ class Programs:
             batches: the data. Batches in a row that are alike are for one program.
 
         Returns:
-            What each step returns, with arrays for tensors.
+            The results of each step, with arrays for tensors.
         """
         results: list[Any] = []
         for form, alike in itertools.groupby(batches, lambda batch: batch.form):
@@ -112,7 +112,7 @@ class _Program:
         """Executes the program once.
 
         Returns:
-            What each step returns; zeros where synthetic data stand for what the device sends.
+            The results of each step; zeros if the device sends synthetic data.
         """
         self._outfeed.drop()  # what an execution that failed has left behind
         each_tensor = zip(*(batch.arrays for batch in batches))
@@ -150,11 +150,11 @@ def read(iterator: Any, count: int) -> list[Batch]:
     """Reads the batches of one execution.
 
     Args:
-        iterator: what Keras reads: of a dataset, or any other.
-        count: how many there may be.
+        iterator: iterator of Keras, over a dataset or other data.
+        count: limit of batches.
 
     Returns:
-        As many as there are.
+        At most `count` batches.
 
     Raises:
         StopIteration: There are none left.

@@ -20,14 +20,14 @@ _COLLECTIVE_TIMEOUT_SECONDS = 600.0
 
 @dataclasses.dataclass(frozen=True)
 class InstanceEnvironment:
-    """What a launcher tells one instance.
+    """The facts that a launcher passes to one instance.
 
     Args:
         count: Instances of the program.
         index: Which of them it is, from 0.
         total_replicas: Replicas of all instances.
         ipus_per_replica: IPUs of each.
-        addresses: `host:port` of each instance, in order; by these they reach each other.
+        addresses: `host:port` of each instance, in order, for connections between them.
         offline: Whether programs are only compiled.
     """
 
@@ -39,7 +39,7 @@ class InstanceEnvironment:
     offline: bool = False
 
     def variables(self) -> dict[str, str]:
-        """Returns the environment variables that say this."""
+        """Returns the facts as environment variables."""
         return {
             COUNT: str(self.count),
             INDEX: str(self.index),
@@ -51,7 +51,7 @@ class InstanceEnvironment:
 
 
 def read(variables: Mapping[str, str] = os.environ) -> InstanceEnvironment | None:
-    """Returns what a launcher has told this process, or None if it was started without one.
+    """Returns the launcher's facts about this process, or None without a launcher.
 
     Args:
         variables: the environment.
@@ -86,7 +86,7 @@ def read(variables: Mapping[str, str] = os.environ) -> InstanceEnvironment | Non
 
 
 def collective_timeout(variables: Mapping[str, str] = os.environ) -> float:
-    """Returns how long an instance waits for another that is there but does not come (seconds).
+    """Returns the time limit in seconds for another instance to reach a collective.
 
     Args:
         variables: The environment.

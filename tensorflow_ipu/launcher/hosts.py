@@ -103,12 +103,12 @@ def check(hosts: Sequence[str]) -> None:
 
 
 def command(host: str, words: Sequence[str], variables: Mapping[str, str]) -> Command:
-    """Returns how an instance is started on a host.
+    """Returns the command that starts an instance on a host.
 
     Args:
         host: the host.
         words: a program and its arguments.
-        variables: environment variables that it gets beside those of this process.
+        variables: environment variables besides this process's.
 
     Raises:
         ValueError: the host is this machine, and has no such program.
@@ -153,7 +153,7 @@ def _check_reachable(host: str) -> None:
 
 
 def _check_program(program: str) -> None:
-    """Says what is wrong with a program before any instance is started."""
+    """Raises if a program cannot be started, before any instance is."""
     if shutil.which(program) is not None:
         return
     if os.path.isdir(program):
@@ -166,7 +166,7 @@ def _check_program(program: str) -> None:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Returns ports that nobody has now."""
+    """Returns ports that are free now."""
     with contextlib.ExitStack() as stack:
         ports = []
         for _ in range(count):

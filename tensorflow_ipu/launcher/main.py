@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a program as the command line says.
 
     Args:
-        arguments: of the command line; those of the process if not given.
+        arguments: of the command line; by default the process's.
 
     Returns:
         0, the exit code of the first instance that failed, or 2 if none could be started.

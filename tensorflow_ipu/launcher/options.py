@@ -95,7 +95,7 @@ def add(parser: argparse.ArgumentParser, count: Sequence[str] = ("--num-instance
 
 
 def without_number(options: argparse.Namespace) -> list[str]:
-    """Returns which of the options were given, but for the number of instances.
+    """Returns the options that were given, without the number of instances.
 
     Args:
         options: as they were parsed.
@@ -105,7 +105,7 @@ def without_number(options: argparse.Namespace) -> list[str]:
 
 
 def commands(options: argparse.Namespace, words: Sequence[str]) -> list[Command]:
-    """Returns how each instance is started.
+    """Returns the command that starts each instance.
 
     Args:
         options: as they were parsed.

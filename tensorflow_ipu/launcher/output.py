@@ -1,4 +1,4 @@
-"""Passes on what instances print: whole lines, each with the index of its instance."""
+"""Forwards the output of instances: whole lines, each with the index of its instance."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _LOCK = threading.Lock()
 
 
 def start(index: int, source: IO[bytes], target: TextIO | None) -> threading.Thread:
-    """Passes on the lines of one output of an instance until its end.
+    """Forwards the lines of one output of an instance until its end.
 
-    Once nobody reads the target any more, the source is closed, so that the instance finds out as
-    it would alone.
+    If the target has no reader any more, the source is closed, so that the instance gets the same
+    error as alone.
 
     Args:
         index: of the instance.
-        source: what it prints; closed at the end.
+        source: its output; closed at the end.
         target: `sys.stdout` or `sys.stderr`; None if this process has none.
 
     Returns:
@@ -61,7 +61,7 @@ def _pass_on(prefix: bytes, source: IO[bytes], target: int | None) -> None:
 
 
 def _write(target: int, data: bytes) -> None:
-    """Writes all of some bytes, and nothing of others in between."""
+    """Writes all of some bytes without interleaving."""
     with _LOCK:
         while data:
             try:

@@ -31,7 +31,7 @@ _WAIT = 0.2
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """How one instance is started.
+    """The command that starts one instance.
 
     Args:
         words: The program and its arguments.
@@ -78,7 +78,7 @@ class _Instances:
         self._received: list[int] = []
 
     def start(self, commands: Sequence[Command], shown: int | None) -> None:
-        """Starts all; only then the threads, since a fork has none of them."""
+        """Starts all processes, and only then the threads, since a fork has none of them."""
         prepare = _end_with_parent()
         try:
             for index, command in enumerate(commands):
@@ -149,14 +149,14 @@ class _Instances:
         output.say(f"instance {index} {how}{others}.")
 
     def _end(self) -> None:
-        """Asks all to end, and kills them if they do not."""
+        """Asks all processes to end, and kills them if they do not."""
         self._send(signal.SIGTERM)
         timer = threading.Timer(self._grace, self._send, (signal.SIGKILL,))
         timer.daemon = True
         timer.start()
 
     def _finish(self, asked: bool) -> None:
-        """Ends what the instances have left behind, and waits for the last of the output."""
+        """Ends remaining processes of the instances, and waits for the end of the output."""
         for process in self._processes:
             process.wait()
         if not asked and not self._are_gone():
@@ -181,7 +181,7 @@ class _Instances:
             self._send_to(process, number)
 
     def _send_to(self, process: subprocess.Popen[bytes], number: int) -> bool:
-        """Sends a signal to a process and its children; returns whether any is there."""
+        """Sends a signal to a process and its children; returns whether any of them exists."""
         try:
             os.killpg(process.pid, number)
         except (ProcessLookupError, PermissionError):
@@ -190,7 +190,7 @@ class _Instances:
 
     @contextlib.contextmanager
     def forwarding(self) -> Iterator[None]:
-        """Passes signals on to all instances, those that are still to be started too."""
+        """Context: forwards signals to all instances, also to instances started later."""
 
         def forward(number: int, _: object) -> None:
             self._received.append(number)
@@ -207,7 +207,7 @@ class _Instances:
 
 
 def _input(index: int, command: Command) -> int | None:
-    """The standard input: instance 0 has that of the launcher, unless it is a terminal.
+    """Returns the standard input: the launcher's for instance 0, unless it is a terminal.
 
     A terminal cannot be read from another session.
     """
@@ -219,7 +219,7 @@ def _input(index: int, command: Command) -> int | None:
 
 
 def _end_with_parent() -> Callable[[], None]:
-    """Returns what a new process calls so that the kernel ends it when the launcher is killed."""
+    """Returns a function for a new process: the kernel ends it if the launcher is killed."""
     return functools.partial(_ask_kernel, ctypes.CDLL(None).prctl, os.getpid())
 
 

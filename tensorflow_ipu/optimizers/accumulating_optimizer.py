@@ -107,7 +107,7 @@ class AccumulatingOptimizer(ipu_optimizer.IpuOptimizer):
         return batches.then_update(update)
 
     def _accumulate(self, batches: MiniBatches, gradient: Any, variable: Any, name: str) -> Any:
-        """Accumulates one gradient; there is nothing to do where there is none."""
+        """Accumulates one gradient; does nothing for None."""
         if gradient is None:
             return None
         gradient = ipu_optimizer.dense(gradient, variable)
@@ -115,7 +115,7 @@ class AccumulatingOptimizer(ipu_optimizer.IpuOptimizer):
         return batches.accumulate(gradient, dtype, self._reduction_method, name)
 
     def _description(self) -> dict[str, Any]:
-        """Returns what the compiler has to know."""
+        """Returns the facts for the compiler, as data for JSON."""
         return {
             "optimizer": type(self).__name__,
             "name": self._name,

@@ -40,11 +40,11 @@ class GradientAccumulationOptimizerV2(AccumulatingOptimizer):
             opt: the optimizer.
             num_mini_batches: Mini-batches for one update. With 1 each mini-batch is an update.
             offload_weight_update_variables: whether variables that only the update uses, such as
-                momentum, are in remote memory. None for "if it is there". Results stay the same.
+                momentum, are in remote memory. None for "if it exists". Results do not change.
             replicated_optimizer_state_sharding: whether such variables in remote memory are split
                 over the replicas. None for the same as `offload_weight_update_variables`.
-            dtype: type of the accumulators and of the gradients that `opt` gets: None for that of
-                the variable, a type, or a function from variable to type.
+            dtype: type of the accumulators and of the gradients that `opt` gets: None for the
+                variable's type, a type, or a function from variable to type.
             name: name of this optimizer.
             reduction_method: how the gradients of mini-batches become one: a
                 `GradientAccumulationReductionMethod` or its name.
@@ -166,7 +166,7 @@ class CrossReplicaGradientAccumulationOptimizer(GradientAccumulationOptimizer):
 
 
 def _verify_usage(opt: optimizer_lib.Optimizer, name: str) -> None:
-    """Refuses optimizers that the first generation does not support, also inside wrappers."""
+    """Raises for optimizers that the first generation does not support, also inside wrappers."""
     while isinstance(opt, IpuOptimizer):
         opt = opt._opt
     supported = (gradient_descent.GradientDescentOptimizer, momentum.MomentumOptimizer)

@@ -14,7 +14,7 @@ from tensorflow_ipu.configs.short_repr import Shown, shows
 
 
 def wrapped(opt: Any) -> Shown:
-    """Shows a wrapped optimizer; TensorFlow's own would show their address.
+    """Returns a wrapped optimizer as text; TensorFlow's own repr shows an address.
 
     Args:
         opt: the optimizer.
@@ -33,7 +33,7 @@ class IpuOptimizer(optimizer_lib.Optimizer):
 
         Args:
             opt: the optimizer.
-            name: name of this one; by default that of its class.
+            name: name of this one; by default its class's.
 
         Raises:
             TypeError: If `opt` is of another kind.

@@ -17,10 +17,11 @@ from tensorflow_ipu.optimizers import ipu_optimizer
 
 
 class ShardedOptimizer(ipu_optimizer.IpuOptimizer):
-    """Puts gradients and updates on the IPUs of the forward pass. Values are those of `optimizer`.
+    """Wrapper that places gradients and updates on the IPUs of the forward pass.
 
-    A gradient op is where its forward op is, and an update where its variable is used. What depends
-    on no forward op, such as a decaying learning rate, is placed by the compiler.
+    Values do not change. A gradient op is on the IPU of its forward op, and an update on the IPU
+    that uses its variable. The compiler places ops that depend on no forward op, such as a decaying
+    learning rate.
     """
 
     def __init__(self, optimizer: optimizer_lib.Optimizer) -> None:
@@ -91,7 +92,7 @@ def _homes(graph: ops.Graph) -> dict[str, bytes]:
 
 
 def _place(operation: ops.Operation, homes: dict[str, bytes]) -> None:
-    """Puts an op of the update where its variable is, else where its first placed input is."""
+    """Places an op of the update beside its variable, else beside its first placed input."""
     if sharding.has_attr(operation, SHARDING_ATTRIBUTE):
         return
     found = [homes[tensor.name] for tensor in operation.inputs if tensor.name in homes]

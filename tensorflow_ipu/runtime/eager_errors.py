@@ -1,4 +1,4 @@
-"""Strips what the eager runtime puts around the error messages of our ops."""
+"""Strips the eager runtime's prefix and suffix from the error messages of our ops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SUFFIX = re.compile(r"\s*\[Op:Ipu\w+\](\s*name:[^\n]*)?\Z")
 
 
 def cleaned(message: str) -> str:
-    """Returns the message of an error without what the eager runtime has put around it.
+    """Returns the message of an error without the eager runtime's prefix and suffix.
 
     Args:
         message: the message of an error that an op of this package gave.

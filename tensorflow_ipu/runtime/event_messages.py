@@ -27,7 +27,7 @@ def compile_begin(name: str, ordinal: int, timestamp: float) -> IpuTraceEvent:
 def compile_end(
     program: Traced, ordinal: int, timestamp: float, duration: int, max_bytes: int = 0
 ) -> IpuTraceEvent:
-    """Returns the event at the end of a compilation, with all it says of the program's ops.
+    """Returns the event at the end of a compilation, with the listing of the program's ops.
 
     Args:
         program: the compiled program.

@@ -93,10 +93,10 @@ class Outline(NamedTuple):
 
     @classmethod
     def unknown(cls, identifier: str) -> Outline:
-        """Returns what is left of a program that was compiled for another configuration.
+        """Returns the outline of a program that was compiled for another configuration.
 
         Args:
-            identifier: the engine's name for it, which adds a number to that of other events.
+            identifier: the engine's name for it: the events' name with a number.
         """
         return cls(identifier, identifier.rsplit(".", 1)[0])
 
@@ -145,7 +145,7 @@ def results(program: Traced, variables: bool) -> str:
 
 
 def tensor_map(program: Traced, max_bytes: int = 0) -> str:
-    """Returns where the results of all ops are.
+    """Returns the tile mapping of the results of all ops.
 
     Args:
         program: a compiled program.
@@ -211,7 +211,7 @@ def instruction_info(program: Traced) -> str:
     Returns:
         JSON with a number for each op, 0 none, 1 forward, 2 backward (data), 3 weight update. Only
         matrix products, convolutions and updates of variables have a role. Names of ops in loops,
-        branches and calls begin with that of their function.
+        branches and calls begin with their function's name.
     """
     weights = {tuple(a.shape) for a in program.arguments if a.is_variable}
     return json.dumps(
@@ -227,7 +227,7 @@ def instruction_info(program: Traced) -> str:
 
 
 def _role(record: Any, weights: set[tuple[int | None, ...]]) -> int:
-    """The role of an op: a product in a gradient makes a weight's gradient if it has its shape."""
+    """Returns the role of an op: a gradient's product with a weight's shape is a weight update."""
     if op_names.is_optimizer_update(record.type):
         return _WEIGHT_UPDATE
     if not record.type.startswith(_PRODUCTS):

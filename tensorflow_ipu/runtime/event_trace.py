@@ -56,7 +56,7 @@ def extract_all_strings_from_event_trace(events: Any) -> str:
         events: as for `extract_all_events`.
 
     Returns:
-        For each event a rule, its local time, and what happened.
+        For each event a rule, its local time, and its description.
     """
     return "".join(_text(event) for event in extract_all_events(events))
 
@@ -147,7 +147,7 @@ def _text(event: IpuTraceEvent) -> str:
 
 
 def _happening(event: IpuTraceEvent) -> str:
-    """What an event says."""
+    """Returns the description of an event."""
     if event.type == IpuTraceEvent.COMPILE_BEGIN:
         return f"Compile begin: {event.compile_begin.module_name.decode()}"
     if event.type == IpuTraceEvent.COMPILE_END:

@@ -35,13 +35,13 @@ class Engine(Protocol):
 
 
 class Observer(Protocol):
-    """Who is told what the host does. Its methods are called with a lock held: they only note."""
+    """Observer of compilations and engine events. Its methods run with a lock held."""
 
     def compiled(self, name: str, ordinal: int, began: float, ended: float) -> None:
-        """Notes a compilation: the program, its device, and times in seconds since the epoch."""
+        """Records a compilation: the program, its device, and times in seconds since the epoch."""
 
     def happened(self, event: native.EngineEvent, name: str) -> None:
-        """Notes an event of the engine, with the name of its program."""
+        """Records an event of the engine, with the name of its program."""
 
 
 class _Entry(NamedTuple):
@@ -74,16 +74,16 @@ class EventStore:
 
     @property
     def observed(self) -> bool:
-        """Whether anybody is told what the host does."""
+        """Whether there is any observer."""
         return bool(self._observers)
 
     def observe(self, observer: Observer) -> None:
-        """Tells an observer what the host does from now on.
+        """Adds an observer of compilations and events from now on.
 
-        The engine's events reach it when somebody reads them, or calls `collect`.
+        The engine's events reach it when events are read, or `collect` is called.
 
         Args:
-            observer: who is told.
+            observer: the observer.
         """
         with self._lock:
             self._collect()
@@ -91,10 +91,10 @@ class EventStore:
             self._engine.enable_events(True)
 
     def forget(self, observer: Observer) -> None:
-        """Ends what `observe` began, after telling what has happened until now.
+        """Removes an observer, after passing on the events until now.
 
         Args:
-            observer: who was told; nothing is done for another.
+            observer: the observer; an unknown one is ignored.
         """
         with self._lock:
             if observer not in self._observers:
@@ -105,12 +105,12 @@ class EventStore:
                 self._engine.enable_events(False)
 
     def collect(self) -> None:
-        """Tells the observers what the engine has done until now."""
+        """Passes the engine's events until now to the observers."""
         with self._lock:
             self._collect()
 
     def compiled(self, name: str, ordinal: int, began: float, ended: float) -> None:
-        """Tells the observers of a compilation.
+        """Passes a compilation to the observers.
 
         Args:
             name: of the program.
@@ -123,7 +123,7 @@ class EventStore:
                 observer.compiled(name, ordinal, began, ended)
 
     def enable(self, enabled: bool) -> None:
-        """Turns recording on or off and forgets the programs; events recorded so far are kept.
+        """Turns recording on or off and drops the programs; recorded events are kept.
 
         Args:
             enabled: whether to record from now on.
@@ -149,12 +149,12 @@ class EventStore:
             self._entries.append(entry)
 
     def remember(self, program: Traced) -> None:
-        """Makes a program known, so that the engine's events can be told with its name and sizes.
+        """Registers a program, so that the engine's events have its name and sizes.
 
         The program itself is not kept.
 
         Args:
-            program: what the engine will call by `program.id`.
+            program: a program that the engine knows as `program.id`.
         """
         if self._enabled or self._observers:
             with self._lock:
@@ -188,7 +188,7 @@ def configure(system: System) -> None:
     """Follows a configuration: records events if it asks for events or for profiles.
 
     Args:
-        system: what is configured now.
+        system: the new configuration.
     """
     profiling = system.options.profiling
     STORE.enable(profiling.enable_ipu_trace_events or profiling.enable_compilation_trace)
@@ -235,12 +235,12 @@ def compiling(
 
 
 def report_bytes(system: System) -> int:
-    """Returns how long the report in the event of a compilation may be.
+    """Returns the limit of the report in a compilation's event, in bytes.
 
-    Only events with reports say which tiles tensors are on: of a large program that is 100 MB.
+    Only events with reports have tile mappings: for a large program they take 100 MB.
 
     Args:
-        system: what is configured.
+        system: the configuration.
 
     Returns:
         A number of bytes, 0 where events have no reports.
@@ -257,7 +257,7 @@ def _compile_end_builder(
 
 
 def _engine_entry(event: native.EngineEvent, program: event_payloads.Outline | None) -> _Entry:
-    """An event of the engine, to be told with what is known of its program."""
+    """Returns an entry that builds an event of the engine, with its program's name and sizes."""
 
     def build() -> IpuTraceEvent:
         known = program or event_payloads.Outline.unknown(event.executable)

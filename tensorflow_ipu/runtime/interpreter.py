@@ -37,7 +37,7 @@ _END_SECONDS = 30
 
 
 class _Tracing:
-    """Marks code that traces programs, which calls TensorFlow all the time.
+    """Context: code inside traces programs, with frequent calls of TensorFlow.
 
     A thread that is in TensorFlow when the interpreter ends would be ended in the middle of C++
     that cannot be left in this way. So the end waits for the threads that trace, and those that
@@ -70,7 +70,7 @@ class _Tracing:
                 self._change.notify_all()
 
     def end(self, seconds: float) -> None:
-        """Lets no thread begin, and waits for those that have.
+        """Lets no thread begin, and waits for threads that have begun.
 
         Args:
             seconds: how long to wait at most.
@@ -81,7 +81,7 @@ class _Tracing:
 
 
 class _State:
-    """What there is once the engine was connected."""
+    """State of the connection with the engine."""
 
     library: ctypes.CDLL | None = None
     # The same library. Its functions are called with the interpreter's lock, and may raise.
@@ -132,11 +132,11 @@ def call(op: Callable[..., _Result], *args: Any, **kwargs: Any) -> _Result:
         **kwargs: its keyword arguments.
 
     Returns:
-        What it returns.
+        The result of the op.
 
     Raises:
-        BaseException: What a handler of a signal raised meanwhile, such as KeyboardInterrupt. The
-            op was cancelled then.
+        BaseException: The exception of a signal handler, such as KeyboardInterrupt. The op was
+            cancelled then.
         tf.errors.OpError: If the op fails.
     """
     try:
@@ -176,7 +176,7 @@ def stopped_by_ctrl_c(function: Callable[..., _Result]) -> Callable[..., _Result
 
 
 def _handle_ctrl_c() -> None:
-    """Does what Python would have done when the signal came."""
+    """Runs Python's handler of Ctrl-C for a signal that was kept during a call."""
     _State.kept.value = 0
     handler = signal.getsignal(signal.SIGINT)
     if not callable(handler):
@@ -189,18 +189,18 @@ def _handle_ctrl_c() -> None:
 
 
 def interrupted(error: BaseException) -> None:
-    """Keeps what a handler of a signal raised while the engine was calling Python.
+    """Keeps the exception of a signal handler that ran while the engine called Python.
 
     It is raised by `call`, after the engine has cancelled the op.
 
     Args:
-        error: what was raised.
+        error: the exception.
     """
     _State.raised = error
 
 
 def stop_launches(thread: threading.Thread) -> None:
-    """Stops what a thread has launched. The thread gets a `tf.errors.CancelledError`.
+    """Cancels the launches of a thread, which gets a `tf.errors.CancelledError`.
 
     Args:
         thread: a thread that runs programs, not in a session or a `tf.function`.
@@ -210,7 +210,7 @@ def stop_launches(thread: threading.Thread) -> None:
 
 
 def _raise_interrupt() -> None:
-    """Raises what a handler of a signal raised while an op was waiting, if anything."""
+    """Raises the exception of a signal handler that ran while an op was waiting, if any."""
     raised, _State.raised = _State.raised, None
     if _State.raising is not None:
         try:
@@ -228,7 +228,7 @@ def _ctrl_c_raises() -> bool:
 
 
 def _end() -> None:
-    """Ends all that may enter the interpreter, before that ends."""
+    """Ends all threads that may enter the interpreter, before it ends."""
     if _State.library is not None and not process.is_fork():
         TRACING.end(_END_SECONDS)
         _State.library.tfipu_shut_down(_END_SECONDS * 1_000_000)

@@ -60,11 +60,11 @@ class UserOpCheck(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many programs, launches and feeds live in the engine.
+    """Numbers of programs, launches and feeds in the engine.
 
     Attributes:
         programs: Programs that are loaded, in all sessions and in eager mode.
-        launches: Launches that run or wait, but for those of the embedded runtime.
+        launches: Launches that run or wait, without the embedded runtime's.
         infeeds: Infeeds that were initialized.
         outfeeds: Outfeeds that were used.
         statistics: Executables with statistics.
@@ -107,7 +107,7 @@ def _on_change(attached: system.System) -> None:
 
 
 def _take_text(pointer: int) -> str:
-    """Reads a text that the library made, and frees it."""
+    """Returns a text that the library allocated, and frees it."""
     text = ctypes.string_at(pointer).decode(errors="replace")
     native_library.load().tfipu_free(pointer)
     return text
@@ -129,7 +129,7 @@ def set_compiler(callback: Callable[[int], None]) -> Any:
 
 
 def request_text(request: int) -> str:
-    """Returns what a compile request asks (the format is documented in native/engine/c_api.cc)."""
+    """Returns the text of a compile request (format: native/engine/c_api.cc)."""
     return _take_text(native_library.load().tfipu_request_text(request))
 
 
@@ -178,7 +178,7 @@ def reply_error(request: int, code: int, message: str) -> None:
     Args:
         request: address of the request.
         code: a `tf.errors` code.
-        message: what went wrong.
+        message: text of the error.
     """
     native_library.load().tfipu_reply_error(request, code, message.encode())
 
@@ -298,12 +298,12 @@ def placed_library(identifier: str) -> bytes:
 
 
 def gone_clusters() -> list[str]:
-    """Returns the names of such Clusters that went since the last call."""
+    """Returns the names of placed Clusters that were dropped since the last call."""
     return _take_text(native_library.load().tfipu_gone_clusters()).splitlines()
 
 
 def forget_cluster(identifier: str) -> None:
-    """Drops what the engine has loaded of a Cluster, which nothing launches any more.
+    """Drops the engine's loaded programs of a Cluster, which nothing launches any more.
 
     Args:
         identifier: name of the Cluster.
@@ -344,7 +344,7 @@ class ElementLayout:
     """
 
     def __init__(self, specs: Sequence[tf.TensorSpec]) -> None:
-        """Writes the specs down.
+        """Stores the specs as C arrays.
 
         Args:
             specs: type and shape of each tensor, fully defined.
@@ -363,13 +363,13 @@ def fill_infeed(
     elements: int,
     arrays: Sequence[npt.NDArray[Any]],
 ) -> None:
-    """Copies arrays into an infeed that reads no dataset, in the place of what is left in it.
+    """Copies arrays into an infeed without dataset, and drops its remaining elements.
 
     Args:
         name: name of the queue.
         ordinal: device of the queue.
         layout: the tensors of an element.
-        elements: how many there are.
+        elements: number of elements.
         arrays: for each tensor of an element an array in C order, of all elements.
     """
     native_library.load().tfipu_fill_infeed(
@@ -387,16 +387,16 @@ def fill_infeed(
 def take_outfeed(
     name: str, ordinal: int, limit: int, arrays: Sequence[npt.NDArray[Any]] | None
 ) -> int:
-    """Moves what is in an outfeed into arrays.
+    """Moves the elements of an outfeed into arrays.
 
     Args:
         name: name of the queue.
         ordinal: device of the queue.
-        limit: for how many groups of elements, one for each replica, there is room.
-        arrays: for each tensor of an element an array in C order; None to drop what there is.
+        limit: capacity of the arrays, in groups of one element for each replica.
+        arrays: for each tensor of an element an array in C order; None to drop the elements.
 
     Returns:
-        How many groups there were. If these are more than `limit`, they are lost.
+        Number of groups. If it exceeds `limit`, they are lost.
     """
     addresses = None if arrays is None else _addresses(arrays)
     groups: int = native_library.load().tfipu_take_outfeed(name.encode(), ordinal, limit, addresses)
@@ -404,12 +404,12 @@ def take_outfeed(
 
 
 def _addresses(arrays: Sequence[npt.NDArray[Any]]) -> Any:
-    """Returns where the memory of arrays begins."""
+    """Returns the memory addresses of arrays."""
     return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
 
 
 def counts() -> Counts:
-    """Returns how much lives in the engine."""
+    """Returns the numbers of programs, launches and feeds in the engine."""
     numbers = (ctypes.c_int64 * len(Counts._fields))()
     native_library.load().tfipu_counts(numbers)
     return Counts(*numbers)
@@ -421,13 +421,13 @@ def kernel_available(node_def: bytes) -> bool:
 
 
 def check_user_op(node_def: bytes) -> UserOpCheck:
-    """Loads the library of a custom operation and checks that it has what the operation needs.
+    """Loads the library of a custom operation and checks its symbols and API level.
 
     Args:
         node_def: serialised `NodeDef` of the operation.
 
     Returns:
-        What the library says of the operation.
+        Properties of the operation.
 
     Raises:
         tf.errors.OpError: If the library or a symbol is missing, or the library is of another API

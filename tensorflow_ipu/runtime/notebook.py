@@ -1,4 +1,4 @@
-"""What a program in a notebook has in place of a terminal and of files: displays and cells."""
+"""Displays and cells of a notebook, which replace a terminal and files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cell_of(file: str) -> str | None:
 
 
 class ProgressBar:
-    """A bar in the output of the cell that runs, which moves in its place.
+    """A bar in the output of the running cell, updated in place.
 
     Frontends that show no HTML show the text alone.
     """
@@ -44,7 +44,7 @@ class ProgressBar:
         """Shows the bar.
 
         Args:
-            text: what stands beside it.
+            text: text beside it.
         """
         from IPython.display import display  # there is one: this runs in a notebook
 
@@ -54,8 +54,8 @@ class ProgressBar:
         """Moves the bar; at the end only its text is left.
 
         Args:
-            share: how much is done, from 0 to 1.
-            text: what stands beside it.
+            share: finished share of the work, from 0 to 1.
+            text: text beside it.
         """
         self._handle.update(_Shown(share, text))
 

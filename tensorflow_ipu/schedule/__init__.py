@@ -1,8 +1,8 @@
-"""Pipeline schedules: tables of which stage of which mini-batch runs when on which IPU.
+"""Pipeline schedules: tables of the stage and mini-batch of each IPU at each step.
 
-`build(description)` makes a `Schedule`; `timed(schedule, costs)` says how long it takes;
-`check(description)` refuses what a schedule does not support; `fewest(description)` is the least
-number of mini-batches that it can run.
+`build(description)` makes a `Schedule`; `timed(schedule, costs)` returns its cycles;
+`check(description)` raises for unsupported pipelines; `fewest(description)` is the least number of
+mini-batches that it can run.
 """
 
 from tensorflow_ipu.schedule.builder import build

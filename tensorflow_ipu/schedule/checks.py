@@ -1,4 +1,4 @@
-"""Refuses pipelines that their schedule does not support."""
+"""Checks that a schedule supports a pipeline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REFUSED = {
 
 
 def check(description: PipelineDescription) -> None:
-    """Refuses a pipeline that its schedule does not support.
+    """Raises if the schedule of a pipeline does not support it.
 
     Args:
         description: the pipeline.
@@ -29,7 +29,7 @@ def check(description: PipelineDescription) -> None:
 
 
 def required_multiple(description: PipelineDescription) -> int:
-    """Returns what the count of mini-batches must be a multiple of."""
+    """Returns the divisor of a valid count of mini-batches."""
     if description.schedule is PipelineSchedule.Sequential or description.any_count:
         return 1
     both_ways = description.training and description.schedule is PipelineSchedule.Grouped
@@ -37,7 +37,7 @@ def required_multiple(description: PipelineDescription) -> int:
 
 
 def required_minimum(description: PipelineDescription) -> int:
-    """Returns how many mini-batches there must be at least."""
+    """Returns the least number of mini-batches."""
     overlap = description.io_overlap and description.schedule is PipelineSchedule.Grouped
     least = description.stages if description.any_count else required_multiple(description)
     return least + (_IO_OVERLAP if overlap else 0)

@@ -18,7 +18,7 @@ _COUNTS = ("count", "repeat_count", "batch_serialization_iterations")
 
 @dataclasses.dataclass(frozen=True)
 class PipelineDescription:
-    """A pipeline as its schedule sees it.
+    """The facts of a pipeline that its schedule depends on.
 
     Attributes:
         device_mapping: IPU of each stage, within a replica; a tuple for a parallel stage, whose
@@ -86,7 +86,7 @@ class PipelineDescription:
 
     @property
     def resolved_recomputation(self) -> RecomputationMode | None:
-        """The mode that is used: what `Auto` stands for, and None without a backward pass."""
+        """The mode in use: `Auto` resolved, None without a backward pass."""
         if not self.training or self.recomputation is not RecomputationMode.Auto:
             return self.recomputation if self.training else None
         if self.schedule is PipelineSchedule.Sequential:

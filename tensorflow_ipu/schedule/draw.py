@@ -38,7 +38,7 @@ _STYLE = """\
 
 
 class _Picture:
-    """Where everything is.
+    """The geometry of a picture.
 
     Args:
         schedule: the schedule.
@@ -96,7 +96,7 @@ def render(schedule: Schedule, max_steps: int) -> str:
 
 
 def _description(picture: _Picture) -> str:
-    """What the picture shows, for those who cannot see it."""
+    """Returns the alternative text of the picture, for screen readers."""
     elided = ""
     if picture.part.elided:
         elided = f" Steps {picture.part.head} to {picture.part.tail - 1} are left out."
@@ -143,7 +143,7 @@ def _cell(picture: _Picture, entry: Entry) -> list[str]:
 
 
 def _legend(picture: _Picture) -> list[str]:
-    """What the colors mean, and the left-out steps."""
+    """Returns the meanings of the colors, and the left-out steps."""
     top = picture.head + _ROW * len(picture.ipus) + 14
     left = float(_MARGIN)
     lines = []

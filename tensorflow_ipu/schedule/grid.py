@@ -29,7 +29,7 @@ MEANINGS = {
 
 
 class ShownSteps(NamedTuple):
-    """The steps that are shown: those before `head` and those from `tail`.
+    """The steps that are shown: before `head`, and from `tail` on.
 
     Args:
         head: end of the first part.
@@ -52,7 +52,7 @@ class ShownSteps(NamedTuple):
 
 
 def window(schedule: Schedule, max_steps: int) -> ShownSteps:
-    """Returns which steps of a schedule to show.
+    """Returns the steps of a schedule to show.
 
     Args:
         schedule: the schedule.
@@ -78,12 +78,12 @@ def entries(schedule: Schedule, part: ShownSteps) -> Iterator[Entry]:
 
 
 def kind(entry: Entry) -> str:
-    """Returns the letters for what an entry does."""
+    """Returns the letters for the kind of work of an entry."""
     return FUSED if entry.fused else LETTERS[entry.phase]
 
 
 def label(schedule: Schedule, entry: Entry) -> str:
-    """Returns what stands in the cell of an entry, as in `F3`; `1:F3` if IPUs have many stages."""
+    """Returns the text in the cell of an entry, as in `F3`; `1:F3` if IPUs have many stages."""
     number = "" if entry.phase is Phase.UPDATE else str(entry.mini_batch)
     stage = f"{entry.stage}:" if shares_ipus(schedule) else ""
     return stage + kind(entry) + number
@@ -123,7 +123,7 @@ def meanings(schedule: Schedule) -> dict[str, str]:
 
 
 def note(schedule: Schedule) -> str:
-    """Returns what the numbers in the cells are."""
+    """Returns the meaning of the numbers in the cells."""
     return "number: mini-batch" + (", stage before the colon" if shares_ipus(schedule) else "")
 
 

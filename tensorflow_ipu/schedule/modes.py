@@ -22,7 +22,7 @@ class PipelineSchedule(enum.Enum):
 
 
 class RecomputationMode(enum.Enum):
-    """How the activations that a backward pass needs are computed again.
+    """The ways to recompute the activations that a backward pass needs.
 
     Attributes:
         Auto: The usual mode of the schedule.

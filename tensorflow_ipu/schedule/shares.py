@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def idle_share(busy: Sequence[float], total: float) -> float:
-    """Returns which share of the time of some IPUs is idle, 0 to 1; 0 of no time.
+    """Returns the idle share of the time of some IPUs, 0 to 1; 0 of no time.
 
     The one definition of a bubble: in plans with cycles, in tables of schedules with steps.
 

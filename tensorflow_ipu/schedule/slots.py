@@ -1,4 +1,4 @@
-"""The formula of when a stage handles a mini-batch, for all schedules.
+"""The formula of the slot in which a stage handles a mini-batch, for all schedules.
 
 A mini-batch walks down the stages, `hop` slots from a stage to the next, turns round at the last
 stage and walks back at the same speed. A new one starts every `period` slots. With d the distance
@@ -20,8 +20,8 @@ A mini-batch is in flight in stage s from its forward to its backward slot, that
 2 * hop * d + 2 slots, so ceil((2 * hop * d + 2) / period) mini-batches are: 2d + 1 in Grouped,
 d + 1 in Interleaved, 1 in Sequential. One of them is being worked on; the stash holds the rest.
 
-A slot is a stretch of time after which all IPUs of the pipeline wait for each other. What stages of
-one IPU do in the same slot they do one after the other (`builder.py`).
+A slot is a stretch of time after which all IPUs of the pipeline wait for each other. Stages of one
+IPU in the same slot run one after the other (`builder.py`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Pace(NamedTuple):
     """Period and hop of mini-batches, in slots.
 
     Args:
-        period: slots from the start of a mini-batch to that of the next.
+        period: slots from the start of a mini-batch to the start of the next.
         hop: slots that a mini-batch needs from a stage to the next.
     """
 
@@ -72,7 +72,7 @@ def backward_slots(description: PipelineDescription) -> np.ndarray:
 
 
 def in_flight(description: PipelineDescription) -> tuple[int, ...]:
-    """Returns how many mini-batches are in flight at most in each stage, by the closed form.
+    """Returns the most mini-batches in flight in each stage, by the closed form.
 
     Exact. A mini-batch is in flight in a stage from the start of its forward pass there to the end
     of its backward pass. In inference it is as long as the stage works on it.
@@ -87,22 +87,22 @@ def in_flight(description: PipelineDescription) -> tuple[int, ...]:
 
 
 def stash_depths(description: PipelineDescription) -> tuple[int, ...]:
-    """Returns how many mini-batches each stage puts aside at most, by the closed form.
+    """Returns the most mini-batches in the stash of each stage, by the closed form.
 
-    Exact: those in flight without the one that is being worked on. 2d in Grouped, d in Interleaved
-    and 0 in Sequential, with d the distance to the last stage; batch serialization by b makes
-    0 into b - 1.
+    Exact: the mini-batches in flight without the one being worked on. 2d in Grouped, d in
+    Interleaved and 0 in Sequential, with d the distance to the last stage; batch serialization by b
+    makes 0 into b - 1.
     """
     return tuple(max(number - 1, 0) for number in in_flight(description))
 
 
 def _distances(description: PipelineDescription) -> np.ndarray:
-    """How far each stage is from the last one."""
+    """Returns the distance of each stage to the last one."""
     return np.arange(description.stages - 1, -1, -1)
 
 
 def _turns(description: PipelineDescription) -> np.ndarray:
-    """The slot of each mini-batch in the last stage."""
+    """Returns the slot of each mini-batch in the last stage."""
     period, hop = pace_of(description)
     return period * np.arange(description.count) + hop * (description.stages - 1)
 

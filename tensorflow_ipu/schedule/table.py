@@ -1,4 +1,4 @@
-"""`Schedule`: the table of what each IPU does in each step, and what follows from it."""
+"""`Schedule`: the table of each IPU's work in each step, and its sums."""
 
 from __future__ import annotations
 
@@ -84,16 +84,16 @@ class Schedule:
 
     @property
     def bubble_share(self) -> float:
-        """Idle cells of all cells of the table, which has a row per used IPU and a column per step.
+        """Idle share of the table's cells, with a row per used IPU and a column per step.
 
-        Exact for the table: a step counts as one whatever is done in it, the update's too. `timed`
-        weights steps with costs.
+        Exact for the table: every step counts as one, the update's too. `timed` weights steps with
+        costs.
         """
         entries = np.bincount(self.table["ipu"], minlength=max(self.description.ipus) + 1)
         return idle_share(entries[list(self.description.ipus)].tolist(), self.steps)
 
     def in_flight(self) -> tuple[int, ...]:
-        """Returns how many mini-batches are in flight at most in each stage, measured in the table.
+        """Returns the most mini-batches in flight in each stage, measured in the table.
 
         Exact. The number is highest when a forward pass starts: then those are in flight whose
         forward pass started and whose backward pass has not ended.
@@ -101,7 +101,7 @@ class Schedule:
         return tuple(self._in_flight_in(stage) for stage in range(self.description.stages))
 
     def stash_depths(self) -> tuple[int, ...]:
-        """Returns how many mini-batches each stage puts aside at most: see `slots.stash_depths`."""
+        """Returns the most mini-batches in the stash of each stage: see `slots.stash_depths`."""
         return tuple(max(number - 1, 0) for number in self.in_flight())
 
     def text(self, max_steps: int = 24) -> str:
@@ -114,7 +114,7 @@ class Schedule:
         return text.render(self, max_steps)
 
     def svg(self, max_steps: int = 24) -> str:
-        """Returns the table as a picture in SVG that needs nothing else.
+        """Returns the table as a self-contained picture in SVG.
 
         Args:
             max_steps: as for `text`.
@@ -131,7 +131,7 @@ class Schedule:
         private_files.write_text(path, self.svg(max_steps))
 
     def _repr_svg_(self) -> str:
-        """What notebooks show."""
+        """Returns the picture for notebooks."""
         return self.svg()
 
     def _in_flight_in(self, stage: int) -> int:

@@ -14,7 +14,7 @@ _GAP = ".."
 
 
 def render(schedule: Schedule, max_steps: int) -> str:
-    """Returns the facts of a schedule, its table, and what the letters mean.
+    """Returns the facts of a schedule, its table, and the meanings of the letters.
 
     Args:
         schedule: the schedule.

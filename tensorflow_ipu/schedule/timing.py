@@ -66,12 +66,12 @@ class Timing:
 
     @property
     def utilisation(self) -> tuple[float, ...]:
-        """Which share of the time each IPU works, 0 to 1."""
+        """Busy share of the time of each IPU, 0 to 1."""
         return tuple(cycles / self.total if self.total else 0.0 for cycles in self.busy)
 
     @property
     def bubble_share(self) -> float:
-        """Which share of the IPUs' time is idle, 0 to 1."""
+        """Idle share of the IPUs' time, 0 to 1."""
         return idle_share(self.busy, self.total)
 
 
@@ -87,10 +87,10 @@ def unit_costs(description: PipelineDescription) -> Costs:
 def timed(schedule: Schedule, costs: Costs) -> Timing:
     """Returns when each entry of a schedule starts and ends.
 
-    Exact: which entries wait for which, the order on each IPU, and the sums. Modelled: the chip's
+    Exact: the dependences of entries, the order on each IPU, and the sums. Modelled: the chip's
     IPUs wait for each other at the end of each slot and only there, so a slot lasts as long as its
     busiest IPU, which works off its entries back to back; copies between IPUs, feeds and waiting
-    itself cost what the caller adds to the costs. A fused backward pass costs recomputation plus
+    itself cost the cycles that the caller adds. A fused backward pass costs recomputation plus
     backward pass.
 
     Args:

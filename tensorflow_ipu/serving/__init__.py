@@ -1,8 +1,8 @@
 """Exports models for serving: the public module `ipu.serving`.
 
 Each function writes a SavedModel whose signature `serving_default` takes the tensors of one
-mini-batch and returns a dict of outputs. It has TensorFlow's own operations and the weights as they
-were, so any TensorFlow can load and run it, with this package or without:
+mini-batch and returns a dict of outputs. It has TensorFlow's own operations and the weights at the
+export, so any TensorFlow can load and run it, with this package or without:
 
     outputs = tf.saved_model.load(export_dir).signatures["serving_default"](x=images)
 
@@ -11,9 +11,9 @@ Called like that, it runs on the host. A strategy runs it on its device:
     with strategy.scope():
         outputs = strategy.run(model.signatures["serving_default"], kwargs={"x": images})
 
-Variables are constants of what is exported, with the values that they have then, wherever they were
-made. A step that writes variables keeps them, and so does one with more than a GiB of them: load
-such a model in the scope of the strategy. The steps before and after the model stay on the host.
+Variables become constants with their values at the export, wherever they were made. A step that
+writes variables keeps them, and so does one with more than a GiB of them: load such a model in the
+scope of the strategy. The steps before and after the model stay on the host.
 
 Among the assets is `application_<uuid>.popef`: the compiled program, with all `iterations` of its
 loop or pipeline and the weights. `ipu.embedded_runtime` runs it, in a process without this model.
@@ -53,8 +53,8 @@ def export_single_step(
     """Exports a function that runs on one IPU.
 
     Its inputs are described by exactly one of: the `input_signature` of a `tf.function`,
-    `predict_step_signature`, `input_dataset`. With a `preprocessing_step` that holds for this one
-    (with `preprocessing_step_signature`), and the function takes what it returns.
+    `predict_step_signature`, `input_dataset`. With a `preprocessing_step`, these sources (and
+    `preprocessing_step_signature`) describe its inputs, and the function takes its results.
 
     Args:
         predict_step: takes tensors and returns a tensor, or a nest of them.
@@ -63,14 +63,14 @@ def export_single_step(
         predict_step_signature: list of `tf.TensorSpec` with all dimensions, one for each argument.
         input_dataset: a `tf.data.Dataset` whose elements are such arguments: a tuple of positional
             ones, or a dict of those with names.
-        output_names: name or list of names of the outputs; for None those of a dict that is
-            returned, else `output_0`, `output_1`, ...
+        output_names: name or list of names of the outputs; for None the keys of a returned dict,
+            else `output_0`, `output_1`, ...
         preprocessing_step: runs on the host, before `predict_step`.
         preprocessing_step_signature: list of `tf.TensorSpec` of any type and shape.
         postprocessing_step: runs on the host, after `predict_step`.
-        postprocessing_step_signature: list of `tf.TensorSpec`; for None, what `predict_step`
-            returns.
-        purge_export_dir: whether to delete what is in the directory before.
+        postprocessing_step_signature: list of `tf.TensorSpec`; for None, the results of
+            `predict_step`.
+        purge_export_dir: whether to empty the directory first.
         inputs: further arguments of `predict_step`, before those of a request: the same in each.
 
     Returns:
@@ -83,7 +83,7 @@ def export_single_step(
         TypeError: If an argument is of the wrong type, or the device lacks the type of a tensor.
         ValueError: If the directory is not empty, the signature does not come from one source or
             has unknown dimensions, steps do not fit together, or the number of names is wrong.
-        tf.errors.OpError: What compiling raises. Nothing has been written then.
+        tf.errors.OpError: The errors of compilation. Nothing has been written then.
     """
     request = ExportRequest(
         export_dir=export_dir,
@@ -128,11 +128,11 @@ def export_pipeline(
     postprocessing_step_signature: Any = None,
     purge_export_dir: bool = False,
 ) -> Any:
-    """Exports a pipeline over several IPUs; see `export_single_step` for what is not said here.
+    """Exports a pipeline over several IPUs; see `export_single_step` for further details.
 
     Args:
-        computational_stages: a function for each stage, as for `pipelining_ops.pipeline`. The
-            signature is that of the first.
+        computational_stages: a function for each stage, as for `pipelining_ops.pipeline`. The first
+            has the signature.
         export_dir: directory for the SavedModel, new or empty.
         iterations: Mini-batches in one execution of the pipeline.
         inputs: further arguments of the first stage, before those of a request.
@@ -147,7 +147,7 @@ def export_pipeline(
         preprocessing_step_signature: list of `tf.TensorSpec`.
         postprocessing_step: runs on the host, after the last stage.
         postprocessing_step_signature: list of `tf.TensorSpec`.
-        purge_export_dir: whether to delete what is in the directory before.
+        purge_export_dir: whether to empty the directory first.
 
     Returns:
         As `export_single_step`; each call runs one mini-batch through the stages on their IPUs.
@@ -198,8 +198,8 @@ def export_keras(
     Args:
         model: a model that was made in the scope of an `IPUStrategy`.
         export_dir: directory for the SavedModel, new or empty.
-        batch_size: size of the batches of a request: a number, an integer scalar or a
-            `Dimension`. None for what the model was built with.
+        batch_size: size of the batches of a request: a number, an integer scalar or a `Dimension`.
+            None for the batch size that the model was built with.
         output_names: names of the outputs.
         preprocessing_step: runs on the host, before the model.
         preprocessing_step_signature: list of `tf.TensorSpec`.

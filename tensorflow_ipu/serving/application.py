@@ -24,7 +24,7 @@ Builder = Callable[[DataInfeedQueue, IPUOutfeedQueue], Any]
 
 
 def single_step(step: Step, iterations: int) -> Builder:
-    """Returns what builds a loop over a step, which takes one element and sends its results."""
+    """Returns a builder of a loop over a step: one element in, its results out."""
 
     def build(infeed: DataInfeedQueue, outfeed: IPUOutfeedQueue) -> Any:
         def body(*tensors: Any) -> Any:
@@ -39,9 +39,9 @@ def compiled(name: str, build: Builder, element: Any, ordinal: int) -> Applicati
     """Compiles a program with an infeed and an outfeed, without running it.
 
     Args:
-        name: what a user would recognise.
-        build: builds it. Variables that it uses get the values that they have now.
-        element: nest of `tf.TensorSpec`, what the infeed gives.
+        name: a name that the user recognises.
+        build: builds it. Variables that it uses get their present values.
+        element: nest of `tf.TensorSpec` of an element of the infeed.
         ordinal: compile for the device `/device:IPU:<ordinal>`.
     """
     # The dataset only says what elements look like: nothing reads it.

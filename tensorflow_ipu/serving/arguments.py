@@ -30,7 +30,7 @@ class Arguments:
 
     @classmethod
     def of(cls, structure: Any, parameters: Sequence[str] = ()) -> Arguments:
-        """Makes arguments of what a signature, a dataset or another step says.
+        """Creates arguments from a signature, a dataset's element or another step's results.
 
         Args:
             structure: specs or tensors: a list or tuple of positional arguments, a dict of keyword
@@ -64,15 +64,15 @@ class Arguments:
         return ((), packed) if isinstance(packed, dict) else (packed, {})
 
     def flatten(self, results: Any, role: str) -> list[Any]:
-        """Returns what the step before returned, in the order of `specs`.
+        """Returns the results of the step before, in the order of `specs`.
 
         Args:
             results: a nest of tensors: a list or tuple goes to positional arguments, a dict to
-                those of its names.
-            role: what both steps are, for the message.
+                arguments by name.
+            role: both steps in words, for the message.
 
         Raises:
-            ValueError: If these are not the tensors that the step takes.
+            ValueError: If the tensors do not match the arguments.
         """
         flat = nest.flatten(results)
         if isinstance(results, Mapping) and set(results) == set(self.names):
@@ -92,14 +92,14 @@ def resolve(
     dataset: Any = None,
     skip: int = 0,
 ) -> Arguments | None:
-    """Finds out what a step takes, from the one source that says so.
+    """Returns the arguments of a step, from the only source that describes them.
 
     Args:
-        role: what the step is called, such as "predict_step".
+        role: name of the step, such as "predict_step".
         step: the function.
-        signature: what the user passed as its signature, or None.
-        dataset: what the user passed as the dataset that its inputs look like, or None.
-        skip: how many of the step's first arguments are given otherwise.
+        signature: its signature from the user, or None.
+        dataset: a dataset with elements like its inputs, or None.
+        skip: number of the step's first arguments that are given otherwise.
 
     Returns:
         The arguments, or None if there is no source.
@@ -129,7 +129,7 @@ def resolve(
 
 
 def required(role: str, found: Arguments | None) -> Arguments:
-    """Returns arguments that were found.
+    """Returns arguments, after a check that there are any.
 
     Raises:
         ValueError: If there are none.
@@ -190,7 +190,7 @@ def _leaves(name: str, value: Any) -> list[tuple[str, Any]]:
 
 
 def _named_specs(leaves: Sequence[tuple[str, Any]]) -> list[tensor_lib.TensorSpec]:
-    """Returns specs with names that are unique, and those of Python parameters."""
+    """Returns specs with names that are unique and valid for Python parameters."""
     used: set[str] = set()
     specs = []
     for name, leaf in leaves:

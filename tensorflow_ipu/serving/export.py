@@ -1,4 +1,4 @@
-"""Exports a model: puts its preprocessing, device and postprocessing steps together."""
+"""Exports a model: joins its preprocessing, device and postprocessing steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HOST = "/device:CPU:0"
 
 
 class Flow:
-    """The steps of a model, from the tensors of a request to those of the answer.
+    """The steps of a model, from the tensors of a request to the tensors of the answer.
 
     Attributes:
         predict: The part that runs on the device.
@@ -42,9 +42,9 @@ class Flow:
         """Traces all steps.
 
         Args:
-            request: what the user asked for.
+            request: the arguments of the export.
             predict: the part for the device.
-            arguments: returns what it takes, given that of the step before, or None.
+            arguments: returns its arguments, given the step before, or None.
 
         Raises:
             TypeError: If the device lacks the type of a tensor.
@@ -113,12 +113,12 @@ def export(
     """Compiles a program and writes the SavedModel.
 
     Args:
-        request: what the user asked for.
+        request: the arguments of the export.
         flow: the traced steps.
         build: builds the program, with all iterations.
-        element: nest of `tf.TensorSpec`, what its infeed gives.
+        element: nest of `tf.TensorSpec` of an element of its infeed.
         name: name of the program.
-        named: see `Flow.function`, for what is returned. The signature returns a dict.
+        named: see `Flow.function`, for the returned function. The signature returns a dict.
 
     Returns:
         A `tf.function` that does what the signature does, with the device.
@@ -199,12 +199,12 @@ def _postprocessing(request: ExportRequest, predict: Step) -> Step | None:
 def predict_arguments(
     request: ExportRequest, predict: Callable[..., Any], skip: int
 ) -> Callable[[Step | None], Arguments]:
-    """Returns what finds the arguments of a user's predict step; see `Flow`.
+    """Returns a function that finds the arguments of a user's predict step; see `Flow`.
 
     Args:
-        request: what the user asked for.
+        request: the arguments of the export.
         predict: the step, or the first stage.
-        skip: how many of its first arguments are given otherwise.
+        skip: number of its first arguments that are given otherwise.
     """
 
     def find(before: Step | None) -> Arguments:

@@ -24,14 +24,14 @@ class FrozenStep(Step):
     """A step without variables.
 
     Attributes:
-        structure: What it returns, as it was traced.
+        structure: The traced structure of its results.
     """
 
     structure: Any = None
 
     @property
     def results(self) -> Any:
-        """What the step returns: a nest of symbolic tensors, with types and shapes."""
+        """The results of the step: a nest of symbolic tensors, with types and shapes."""
         return nest.pack_sequence_as(self.structure, list(self.concrete.outputs))
 
 
@@ -69,7 +69,7 @@ def frozen(step: Step) -> Step:
 
 
 def _only_reads(step: Step) -> bool:
-    """Whether all that a step does with resources is to read variables of its own."""
+    """Returns whether a step uses resources only to read variables of its own."""
     handles = {id(variable.handle) for variable in step.concrete.graph.variables}
     captured = [one for one in step.concrete.captured_inputs if one.dtype == dtypes.resource]
     if any(id(handle) not in handles for handle in captured):

@@ -1,4 +1,4 @@
-"""`ExportRequest`: what a user asks for when a model is exported."""
+"""`ExportRequest`: the user's arguments of an export."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensorflow_ipu.serving import saved_model
 
 @dataclasses.dataclass(frozen=True)
 class ExportRequest:
-    """The arguments that all functions that export take; see `serving.export_single_step`."""
+    """The arguments that all export functions take; see `serving.export_single_step`."""
 
     export_dir: Any
     iterations: Any
@@ -29,7 +29,7 @@ class ExportRequest:
     purge_export_dir: bool = False
 
     def check(self) -> None:
-        """Checks what can be checked at once.
+        """Checks the arguments that need no tracing.
 
         Raises:
             RuntimeError: In graph mode.
@@ -59,8 +59,8 @@ def output_names(results: Any, names: Any) -> list[str]:
     """Returns the names of the outputs of the signature.
 
     Args:
-        results: what the last step returns.
-        names: what the user passed.
+        results: the results of the last step.
+        names: the argument of the user.
 
     Raises:
         TypeError: If names are no strings.

@@ -31,14 +31,14 @@ APPLICATION_SUFFIX = ".popef"
 
 
 def check_directory(export_dir: str, purge: bool) -> None:
-    """Refuses a directory that an export would not leave as it is.
+    """Raises if an export would overwrite files of a directory.
 
     Args:
-        export_dir: where to export to.
-        purge: whether what is there may go.
+        export_dir: the target directory.
+        purge: whether its files may be deleted.
 
     Raises:
-        ValueError: If there is something in it, or it is a file.
+        ValueError: If it is not empty, or is a file.
     """
     if not file_io.file_exists_v2(export_dir):
         return
@@ -58,14 +58,14 @@ def write(
     owners: Sequence[Any],
     application: Application,
 ) -> None:
-    """Writes an exported model, in place of what is in the directory.
+    """Writes an exported model, and removes earlier content of the directory.
 
     Args:
-        export_dir: where to write.
+        export_dir: the target directory.
         serve: the signature `serving_default`: named tensors in, a dict of tensors out.
         predict: the part of it that is for the device.
         owners: variables and other objects that both use.
-        application: what the model was compiled to.
+        application: the compiled model.
     """
     _empty(export_dir)
     module = autotrackable.AutoTrackable()
@@ -87,7 +87,7 @@ def write(
 
 
 def _empty(export_dir: str) -> None:
-    """Deletes what is in a directory, if there is one."""
+    """Empties a directory, if it exists."""
     if not file_io.file_exists_v2(export_dir):
         return
     for name in file_io.list_directory_v2(export_dir):
@@ -99,7 +99,7 @@ def _empty(export_dir: str) -> None:
 
 
 def _forget_ipus(export_dir: str) -> None:
-    """Takes the names of IPU devices out of a SavedModel, for servers that have none."""
+    """Removes the names of IPU devices from a SavedModel, for servers that have none."""
     path = file_io.join(export_dir, constants.SAVED_MODEL_FILENAME_PB)
     with file_io.FileIO(path, "rb") as file:
         model = saved_model_pb2.SavedModel.FromString(file.read())

@@ -22,9 +22,9 @@ class ExportedStages:
     """The stages of a pipeline for inference.
 
     Attributes:
-        computational_stages: What the user passed.
-        inputs: What the first stage gets before its element.
-        device_mapping: What the user passed.
+        computational_stages: The argument of the user.
+        inputs: Arguments of the first stage before its element.
+        device_mapping: The argument of the user.
         options: Further arguments of the pipeline, by name.
     """
 
@@ -37,7 +37,7 @@ class ExportedStages:
         """Checks the stages and their IPUs.
 
         Raises:
-            TypeError: If they are not what a pipeline takes.
+            TypeError: If a pipeline does not take such stages.
             ValueError: If there are too few, or lengths differ.
         """
         stage_list(self.computational_stages)
@@ -45,7 +45,7 @@ class ExportedStages:
 
     @property
     def first(self) -> Stage:
-        """The function whose signature is that of the pipeline."""
+        """The first stage's function, whose signature is the pipeline's."""
         return stage_list(self.computational_stages)[0][0]
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
@@ -56,7 +56,7 @@ class ExportedStages:
             **kwargs: its keyword arguments.
 
         Returns:
-            What the last stage returns.
+            The results of the last stage.
         """
         values, named = [*self.inputs, *args], kwargs
         outputs: Any = None
@@ -73,7 +73,7 @@ class ExportedStages:
     def builder(
         self, arguments: Arguments, iterations: int
     ) -> Callable[[IPUInfeedQueue, IPUOutfeedQueue], Any]:
-        """Returns what builds the pipeline; its infeed gives the flat tensors of `arguments`."""
+        """Returns a builder of the pipeline; its infeed gives the flat tensors of `arguments`."""
 
         def build(infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue) -> Any:
             first, *others = self.computational_stages

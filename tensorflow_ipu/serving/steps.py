@@ -1,4 +1,4 @@
-"""Traces the steps of an exported model once each, with what they capture."""
+"""Traces each step of an exported model once, with its captures."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Step:
     """A traced function of tensors.
 
     Attributes:
-        name: What it is called, such as "predict_step".
-        arguments: What it takes.
+        name: Its name, such as "predict_step".
+        arguments: Its arguments.
         concrete: The trace: flat tensors in, a nest of tensors out.
     """
 
@@ -39,12 +39,12 @@ class Step:
 
     @property
     def results(self) -> Any:
-        """What the step returns: a nest of symbolic tensors, with types and shapes."""
+        """The results of the step: a nest of symbolic tensors, with types and shapes."""
         return self.concrete.structured_outputs
 
     @property
     def atomic(self) -> Any:
-        """The function that TensorFlow's runtime has: flat tensors and captures in, flat out."""
+        """TensorFlow's runtime function of the step: flat tensors and captures in, flat out."""
         return self.concrete._inference_function
 
     def call(self, tensors: Sequence[Any], captures: Sequence[Any]) -> Any:
@@ -52,10 +52,10 @@ class Step:
 
         Args:
             tensors: the step's tensors.
-            captures: what to use in the place of what it captured.
+            captures: tensors to pass instead of its captures.
 
         Returns:
-            What the step returns.
+            The results of the step.
         """
         fitted = [
             tensor
@@ -73,9 +73,9 @@ def traced(name: str, function: Callable[..., Any], arguments: Arguments) -> Ste
     """Traces a step.
 
     Args:
-        name: what it is called.
+        name: its name.
         function: the step: any Python function, Keras layer or `tf.function`.
-        arguments: what it takes.
+        arguments: its arguments.
 
     Raises:
         ValueError: If it returns no tensors, or uses feeds.
@@ -100,10 +100,10 @@ def traced(name: str, function: Callable[..., Any], arguments: Arguments) -> Ste
 
 
 def check_device_tensors(role: str, tensors: Sequence[Any]) -> None:
-    """Refuses what cannot pass between host and device.
+    """Raises for tensors that cannot pass between host and device.
 
     Args:
-        role: what the tensors are, for the message.
+        role: the tensors in words, for the message.
         tensors: specs or symbolic tensors.
 
     Raises:
@@ -146,7 +146,7 @@ class StepCaptures:
         return [*self._copies.values(), *self._resources.values()]
 
     def of(self, step: Step) -> list[Any]:
-        """Returns what a step captures, with variables replaced by their copies.
+        """Returns the captures of a step, with variables replaced by their copies.
 
         Raises:
             ValueError: If it uses something that cannot be saved.

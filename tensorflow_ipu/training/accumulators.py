@@ -79,7 +79,7 @@ class Accumulator:
     """
 
     def __init__(self, shape: Any, dtype: dtypes.DType, name: str) -> None:
-        """Makes one that is zero when the program starts."""
+        """Creates an accumulator that is zero when the program starts."""
         self.dtype = dtype
         self._handle = program_variable(shape, dtype, name)
 
@@ -110,7 +110,7 @@ class Accumulator:
 
 
 class SingleValue(Accumulator):
-    """Stands for the sum over one mini-batch: the value itself, kept nowhere."""
+    """Stand-in for the sum over one mini-batch: the value itself, without memory."""
 
     def __init__(self, value: tensor_lib.Tensor) -> None:
         """Makes one of a value."""

@@ -1,8 +1,8 @@
 """Splits one step of any optimizer into two: computing gradients and applying them.
 
-Gradient accumulation, pipelines and gradient capture come between the gradients and the update.
-Here the gradients are computed by the optimizer itself, so that one that scales the loss does so
-there as well: it is asked through the methods that Keras's own `minimize` calls.
+Gradient accumulation, pipelines and gradient capture come between the gradients and the update. The
+optimizer itself computes the gradients, through the methods that Keras's own `minimize` calls. So
+an optimizer that scales the loss does so here as well.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _Pairs = list[tuple[Any, Any]]
 def compute_gradients(
     optimizer: Any, loss: Any, variables: Sequence[Any], tape: Any = None
 ) -> _Pairs:
-    """Computes what `optimizer.apply_gradients` takes.
+    """Computes the pairs of gradient and variable for `optimizer.apply_gradients`.
 
     Args:
         optimizer: a Keras optimizer of either generation, one of TensorFlow 1 as Keras wraps it,
             or another object with `apply_gradients`.
         loss: the loss, a tensor, as the user means it. An optimizer that scales it does so here.
-        variables: what to differentiate by.
+        variables: the variables to differentiate by.
         tape: a `tf.GradientTape` that recorded the loss, and may be recording still. None to
             differentiate the graph.
 
@@ -60,7 +60,7 @@ def apply_gradients(
         **kwargs: likewise.
 
     Returns:
-        What `optimizer.apply_gradients` returns.
+        The result of `optimizer.apply_gradients`.
     """
     if captured and takes_captured_gradients(optimizer):
         kwargs.setdefault("captured_grads", dict(captured))
@@ -98,17 +98,17 @@ def takes_captured_gradients(optimizer: Any) -> bool:
 def reentrant(tape: Any) -> Any:
     """Returns a tape that may be entered while it records.
 
-    An optimizer that scales the loss enters the tape to have that recorded. The tape of a pipeline
-    records already: the whole pipeline is built in its scope.
+    An optimizer that scales the loss enters the tape to record the scaling. The tape of a pipeline
+    is recording already: the whole pipeline is built in its scope.
 
     Args:
-        tape: a `tf.GradientTape`, or what this returned.
+        tape: a `tf.GradientTape`, or a result of this function.
     """
     return _ReentrantTape(tape) if isinstance(tape, backprop.GradientTape) else tape
 
 
 class _GraphGradients:
-    """Does what a `tf.GradientTape` does, for a loss in the graph that is being built."""
+    """The interface of a `tf.GradientTape`, for a loss in the graph that is being built."""
 
     def __enter__(self) -> _GraphGradients:
         return self

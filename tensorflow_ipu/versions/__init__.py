@@ -1,1 +1,1 @@
-"""What differs between releases of TensorFlow."""
+"""Differences between releases of TensorFlow."""

@@ -1,8 +1,8 @@
 """The native library where TensorFlow finds it, and the error where it is for another TensorFlow.
 
-TensorFlow loads whatever is in the folders `tensorflow-plugins`. A library that was built for
-another release ends that with a missing symbol, or with a crash. So a file beside the library says
-what it is for, and is read before TensorFlow is loaded.
+TensorFlow loads all libraries in the folders `tensorflow-plugins`. A library that was built for
+another release causes a missing symbol, or a crash. So a file beside the library names its release,
+and is read before TensorFlow is loaded.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def recorded() -> str:
 
 
 def check(folder: Path) -> None:
-    """Refuses a TensorFlow that the native library was not built for.
+    """Raises if the native library was built for another TensorFlow.
 
     Args:
         folder: the folder of the package `tensorflow`, which need not be loaded.
@@ -52,7 +52,7 @@ def check(folder: Path) -> None:
 
 
 def compare(built_for: str, running: str) -> None:
-    """Refuses a TensorFlow of another release than the native library was built for.
+    """Raises if two versions of TensorFlow are not of one release.
 
     Args:
         built_for: the version that it was built for, or "" if that is not known.
@@ -66,7 +66,7 @@ def compare(built_for: str, running: str) -> None:
 
 
 def mismatch(built_for: str, running: str) -> str:
-    """Returns the text of the error: both versions, and the lines for pip that mend it.
+    """Returns the text of the error: both versions, and the commands of pip that correct it.
 
     Args:
         built_for: the version of TensorFlow that the native library was built for.
@@ -82,7 +82,7 @@ def mismatch(built_for: str, running: str) -> str:
 
 
 def installation(tensorflow: str) -> str:
-    """Returns the line for pip that installs the native library for a TensorFlow, which it keeps.
+    """Returns the command of pip that installs the native library for a given TensorFlow.
 
     Args:
         tensorflow: the version, such as "2.18.1".
@@ -100,7 +100,7 @@ def installation(tensorflow: str) -> str:
 
 
 def _mends(built_for: str, running: str) -> list[str]:
-    """Returns what to do, in sentences: take the library of this TensorFlow, or the other way."""
+    """Returns advice in sentences: install the library of this TensorFlow, or the other release."""
     mends = []
     line = installation(running)
     if not line:
@@ -119,7 +119,7 @@ def _mends(built_for: str, running: str) -> list[str]:
 
 
 def _version() -> str:
-    """Returns the version of tensorflow_ipu that is here, for whichever TensorFlow."""
+    """Returns the installed version of tensorflow_ipu, for any TensorFlow."""
     try:
         return metadata.version("tensorflow_ipu").partition("+")[0]
     except metadata.PackageNotFoundError:  # a folder of sources on the path

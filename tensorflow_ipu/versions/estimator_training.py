@@ -1,8 +1,8 @@
-"""What `tensorflow_estimator` imports of `tensorflow.python.distribute.estimator_training`.
+"""Stand-in for the module `tensorflow.python.distribute.estimator_training`.
 
-TensorFlow 2.16 dropped that module, and with it the coordinator of the workers of a cluster. The
-workers of IPUs need none (`estimators/workers.py`), so all that is done here is what it does for
-one worker.
+`tensorflow_estimator` imports it, and TensorFlow 2.16 dropped it, with the coordinator of the
+workers of a cluster. The workers of IPUs need none (`estimators/workers.py`), so this module does
+only the original's work for one worker.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class _Distribute(Protocol):
 
 
 class _RunConfig(Protocol):
-    """What a stock `RunConfig` has for this module to set."""
+    """The attributes of a stock `RunConfig` that this module sets."""
 
     _experimental_distribute: _Distribute | None
     _train_distribute: Any
@@ -27,18 +27,18 @@ class _RunConfig(Protocol):
     _distribute_coordinator_mode: str | None
 
     def _init_distributed_setting_from_environment_var(self, tf_config: Mapping[str, Any]) -> None:
-        """Sets which worker this is."""
+        """Sets the task of this worker."""
 
     def _maybe_overwrite_session_config_for_distributed_training(self) -> None:
-        """Sets which devices of a cluster sessions see."""
+        """Sets the devices of a cluster that sessions see."""
 
 
 def init_run_config(config: _RunConfig, tf_config: Mapping[str, Any]) -> None:
-    """Sets what a `RunConfig` with a strategy says of workers.
+    """Sets the attributes of a `RunConfig` about workers, for a strategy.
 
     Args:
         config: the configuration.
-        tf_config: what the environment variable TF_CONFIG says.
+        tf_config: the content of the environment variable TF_CONFIG.
 
     Raises:
         ValueError: The strategy is given twice.
@@ -65,7 +65,7 @@ def should_run_distribute_coordinator(config: _RunConfig) -> bool:
 
 
 def train_and_evaluate(*args: Any, **kwargs: Any) -> NoReturn:
-    """Refuses; the name is that of the function for several workers.
+    """Raises: stand-in for the original's training with several workers.
 
     Raises:
         NotImplementedError: In any case.

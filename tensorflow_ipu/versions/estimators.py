@@ -1,7 +1,8 @@
-"""Estimators, which TensorFlow 2.16 and later no longer have: `tf.estimator` is put back.
+"""Estimators on TensorFlow 2.16 and later, which lack them: `tf.estimator` is put back.
 
-The package `tensorflow_estimator` 2.15 is Python code that runs with later releases, too, but for a
-few modules of TensorFlow that it imports and these have dropped. What takes their place is here.
+The package `tensorflow_estimator` 2.15 is Python code that runs with later releases, too, except
+for a few imported modules of TensorFlow that these have dropped. This module has replacements of
+them.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def require() -> None:
 
 
 def _stand_in_for_dropped_modules() -> None:
-    """Gives the modules that the package imports, and TensorFlow has not, their names."""
+    """Registers replacements of the dropped modules that the package imports."""
     training = importlib.import_module("tensorflow_ipu.versions.estimator_training")
     sys.modules.setdefault("tensorflow.python.distribute.estimator_training", training)
     for name in _FOR_TPUS:
@@ -71,7 +72,7 @@ def _stand_in_for_dropped_modules() -> None:
 
 
 def _know_names_of_estimators() -> None:
-    """Lets TensorFlow's decorators for public names take those of the package, as 2.15 did."""
+    """Makes TensorFlow's decorators for public names accept the package's, as in 2.15."""
     export: Any = importlib.import_module("tensorflow.python.util.tf_export")
     vars(export).setdefault("ESTIMATOR_API_NAME", "estimator")
     for attributes, version in ((export.API_ATTRS, ""), (export.API_ATTRS_V1, "_v1")):
@@ -81,7 +82,7 @@ def _know_names_of_estimators() -> None:
 
 
 def _missing() -> str:
-    """Returns what to say where the package is missing."""
+    """Returns the text of the error for a missing package."""
     release = importlib.import_module("tensorflow").__version__
     return (
         f"TensorFlow {release} has no Estimators: 2.15 was the last one with tf.estimator. Install "
@@ -90,7 +91,7 @@ def _missing() -> str:
 
 
 def _without_package(name: str) -> Any:
-    """Stands for the attributes that TensorFlow has not; the import system asks for some, too."""
+    """Raises for the attributes that TensorFlow lacks; the import system requests some, too."""
     bare = f"module 'tensorflow' has no attribute {name!r}"
     raise AttributeError(f"{bare}. {_missing()}" if name == "estimator" else bare)
 

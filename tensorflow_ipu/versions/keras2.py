@@ -13,7 +13,7 @@ from tensorflow_ipu.versions import legacy_keras
 
 
 def package() -> str:
-    """Returns the package that `tf.keras` is of: `keras`, or `tf_keras` from TensorFlow 2.16 on.
+    """Returns the package of `tf.keras`: `keras`, or `tf_keras` from TensorFlow 2.16 on.
 
     Raises:
         ImportError: It is Keras 3.
@@ -46,8 +46,8 @@ def call_of(layer: Any, inputs: Any, training: bool | None) -> AbstractContextMa
 
     Args:
         layer: the layer, or the model.
-        inputs: what it is called with.
-        training: what layers inside take for `training`, unless they are told otherwise.
+        inputs: inputs of the call.
+        training: default of `training` for layers inside.
     """
     context = module("engine.base_layer_utils").call_context()
     passed: dict[str, Any] = {"training": training}

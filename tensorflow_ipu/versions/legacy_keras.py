@@ -1,8 +1,8 @@
-"""Which Keras `tf.keras` is: Keras 2 in programs that import ipu.
+"""Selects the Keras behind `tf.keras`: Keras 2 in programs that import ipu.
 
 TensorFlow 2.16 and later have Keras 3 as `tf.keras`, unless the environment variable
-TF_USE_LEGACY_KERAS says otherwise, and look for Keras when it is first used. So what is decided
-when ipu is imported comes early enough, unless the program has used Keras by then.
+TF_USE_LEGACY_KERAS says otherwise. They import Keras at its first use. So the import of ipu can
+still decide, unless the program has used Keras by then.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def release(tensorflow: ModuleType) -> tuple[int, int]:
 
 
 def requirement(tensorflow: ModuleType) -> str:
-    """Returns what to tell pip for the Keras 2 of a TensorFlow, such as `tf_keras~=2.18.0`."""
+    """Returns pip's requirement of Keras 2 for a TensorFlow, such as `tf_keras~=2.18.0`."""
     major, minor = release(tensorflow)
     return f"tf_keras~={major}.{minor}.0"
 
 
 def is_loaded(tensorflow: ModuleType) -> bool:
-    """Returns whether the program has loaded what is `tf.keras`, of whichever version."""
+    """Returns whether the program has loaded `tf.keras`, of any version."""
     # Looking at any attribute of the module would load it. It lies here until then.
     lazy_loader = importlib.import_module("tensorflow.python.util.lazy_loader")
     return not isinstance(vars(tensorflow).get("keras"), lazy_loader.KerasLazyLoader)
@@ -87,7 +87,7 @@ def package() -> str:
 
 
 def why_keras_3() -> str:
-    """Returns why `tf.keras` is Keras 3 in a program that imports ipu, and what to do."""
+    """Returns the reason for Keras 3 in a program that imports ipu, with advice."""
     setting = os.environ.get(VARIABLE)
     if setting is None or setting in TRUE:
         return (
@@ -127,7 +127,7 @@ def _keras_2(tensorflow: ModuleType) -> ModuleType:
 
 
 def _mend_seeds(backend: ModuleType) -> None:
-    """Lets Keras 2 draw seeds after `set_random_seed` on Python 3.12.
+    """Makes Keras 2 draw seeds after `set_random_seed` on Python 3.12.
 
     It asks for numbers up to 1e9, and the generator of Python wants an int there. The numbers are
     those that it gives in older versions of Python.
@@ -146,7 +146,7 @@ def _mend_seeds(backend: ModuleType) -> None:
 
 
 def _lead_to(site: str) -> None:
-    """Lets statements such as `import tensorflow.keras.layers` find Keras 2, as TensorFlow does.
+    """Makes statements such as `import tensorflow.keras.layers` find Keras 2, as TensorFlow does.
 
     Args:
         site: the folder that has the package `tf_keras`.

@@ -1,6 +1,6 @@
-"""The releases of TensorFlow that are supported: their Pythons, and what each of them needs.
+"""The supported releases of TensorFlow: their Python versions and requirements.
 
-setup.py, the build backend and the Makefile run this file by its path, so it imports nothing of the
+setup.py, the build backend and the Makefile run this file by its path. So it imports nothing of the
 package.
 """
 
@@ -39,7 +39,7 @@ class Release(NamedTuple):
         return _numbers(oldest) <= python[:2] <= _numbers(newest)
 
     def requirements(self) -> list[str]:
-        """Returns what tensorflow_ipu needs to run with this release."""
+        """Returns the requirements of tensorflow_ipu for this release."""
         needed = [f"tensorflow=={self.tensorflow}.*"]
         if _numbers(self.tensorflow) > (2, 15):  # whose `tf.keras` is Keras 3
             needed.append(f"tf_keras=={self.tensorflow}.*")
@@ -113,7 +113,7 @@ def newest_for(python: tuple[int, ...]) -> Release | None:
 
 
 def default_for(python: tuple[int, ...]) -> Release | None:
-    """Returns the release that a checkout takes: the oldest, where Python has it, else the newest.
+    """Returns the default release of a checkout: the oldest that Python has, else the newest.
 
     Only the oldest has all of Estimators.
 

@@ -9,12 +9,12 @@ from tensorflow.python.framework import errors, tensor_util
 
 
 class BufferDataset(dataset_ops.UnaryUnchangedStructureDataset):
-    """Produces the elements of another dataset in groups.
+    """Dataset of another dataset's elements, produced in groups.
 
-    The elements, their order and their structure are those of the input, but each group of
-    `buffer_size` consecutive elements is produced together. Only complete groups come through: of
-    `n` elements the last `n % buffer_size` are dropped. All elements of a group need the same
-    shape. Iterators can be checkpointed.
+    Elements, order and structure are the input's, but each group of `buffer_size` consecutive
+    elements is produced together. Only complete groups come through: of `n` elements the last `n %
+    buffer_size` are dropped. All elements of a group need the same shape. Iterators can be
+    checkpointed.
     """
 
     def __init__(self, input_dataset: dataset_ops.DatasetV2, buffer_size: Any) -> None:

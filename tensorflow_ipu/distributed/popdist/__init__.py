@@ -39,7 +39,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # The names are those of the original, which are not Python's.
 def init() -> None:
-    """Connects this instance with the others, once; with one there is nothing to do.
+    """Connects this instance with the others, once; does nothing for one instance.
 
     Call it at the beginning of the program: TensorFlow's servers cannot be started later.
 
@@ -66,12 +66,12 @@ def isPopdistEnvSet() -> bool:  # noqa: N802
 
 
 def getNumInstances() -> int:  # noqa: N802
-    """Returns how many instances there are."""
+    """Returns the number of instances."""
     return _instances.of_poprun().count
 
 
 def getInstanceIndex() -> int:  # noqa: N802
-    """Returns which instance this process is, from 0."""
+    """Returns the index of this instance, from 0."""
     return _instances.of_poprun().index
 
 
@@ -92,12 +92,12 @@ def getReplicaIndexOffset() -> int:  # noqa: N802
 
 
 def getNumIpusPerReplica() -> int:  # noqa: N802
-    """Returns how many IPUs a replica has, as the launcher was told; 1 without one."""
+    """Returns the number of IPUs of a replica, from the launcher; 1 without one."""
     return _instances.of_poprun().ipus_per_replica
 
 
 def checkNumIpusPerReplica(num_ipus: int) -> None:  # noqa: N802
-    """Checks that a program uses as many IPUs in a replica as the launcher was told.
+    """Checks that a program uses the launcher's number of IPUs in a replica.
 
     Args:
         num_ipus: IPUs that a replica of the program uses. Any number will do without a launcher.
@@ -116,14 +116,14 @@ def checkNumIpusPerReplica(num_ipus: int) -> None:  # noqa: N802
 def getDeviceId(num_ipus_per_replica: int | None = None) -> int:  # noqa: N802
     """Returns the id of the device with the IPUs of this instance, for `IPUConfig.select_ipus`.
 
-    Instances on one host get different devices as long as it has enough of them; after that the
-    same again, as each instance simulates a machine of its own.
+    Instances on one host get different devices while it has enough of them. Then devices repeat, as
+    each instance simulates a machine of its own.
 
     Args:
         num_ipus_per_replica: IPUs of a replica; `getNumIpusPerReplica()` if None.
 
     Raises:
-        ValueError: If the machine has no device with so many.
+        ValueError: If the machine has no device with that number.
     """
     instances = _instances.of_poprun()
     ipus = num_ipus_per_replica
@@ -141,7 +141,7 @@ def getDeviceId(num_ipus_per_replica: int | None = None) -> int:  # noqa: N802
 
 
 def execute_on_instances(instances: Iterable[int]) -> Any:
-    """Lets some code run on certain instances only, such as what saves checkpoints.
+    """Runs code on certain instances only, for example to save checkpoints.
 
     To be used as the decorator of a function, which returns None on other instances; or in a `with`
     statement, which is an error on other instances, as Python cannot leave out its body.
@@ -156,7 +156,7 @@ def execute_on_instances(instances: Iterable[int]) -> Any:
 
 
 class _OnInstances(contextlib.AbstractContextManager[None]):
-    """What `execute_on_instances` returns."""
+    """The decorator and context manager that `execute_on_instances` returns."""
 
     def __init__(self, instances: frozenset[int]) -> None:
         self._instances = instances

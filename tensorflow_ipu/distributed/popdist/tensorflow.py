@@ -47,7 +47,7 @@ def set_ipu_config(
 
 
 def set_instances(config: IPUConfig, instances: _instances.Instances) -> IPUConfig:
-    """Writes into a configuration which instance this is. One instance is no distribution.
+    """Writes number and index of the instances into a configuration. One is no distribution.
 
     Args:
         config: the configuration, to be changed.
