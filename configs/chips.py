@@ -67,6 +67,9 @@ class Chip:
     float_output_channels: int = _unit("output channels per pass of the matrix unit, fp32")
     half_input_channels: int = _unit("input channels per pass of the matrix unit, fp16")
     float_input_channels: int = _unit("input channels per pass of the matrix unit, fp32")
+    short_convolution_channels: int = _unit(
+        "input channels at most of which 16 in all kernel positions make a pass, fp16; 0 without"
+    )
     half_vector_width: int = _unit("elements per worker instruction, fp16")
     float_vector_width: int = _unit("elements per worker instruction, fp32")
     weight_load_rate: int = _unit("bytes per tile and cycle into the matrix unit")
@@ -295,6 +298,7 @@ _PER_CHIP: dict[str, dict[str, tuple[int | float, Source]]] = {
         "half_output_channels": (8, _POPLIBS),
         "mixed_output_channels": (8, _POPLIBS),
         "float_output_channels": (8, _MK1_FLOAT),
+        "short_convolution_channels": (0, Source("vertices of poplin: from ipu2 on", _P)),
         "weight_load_rate": (16, _POPLIBS),
         "store_rate": (8, Source("assumed as on Mk2", _U)),
         "pair_links": (6, Source("192 GB/s both ways in a C2 card (legacy README) / 2 / link", _D)),
@@ -317,6 +321,7 @@ _PER_CHIP: dict[str, dict[str, tuple[int | float, Source]]] = {
         "half_output_channels": (16, _POPLIBS),
         "mixed_output_channels": (8, _POPLIBS),
         "float_output_channels": (16, _POPLIBS),
+        "short_convolution_channels": (4, Source("vertices of poplin: from ipu2 on", _P)),
         "weight_load_rate": (16, Source("as poplibs has it for Mk1; not published", _U)),
         "store_rate": (8, Source("47 TB/s (Hot Chips 33) / tiles / clock - 16 B loaded", _D)),
         "host_bandwidth": (5.5e9, _PLANNED),
@@ -338,6 +343,7 @@ _PER_CHIP: dict[str, dict[str, tuple[int | float, Source]]] = {
         "half_output_channels": (16, _POPLIBS),
         "mixed_output_channels": (8, _POPLIBS),
         "float_output_channels": (16, _POPLIBS),
+        "short_convolution_channels": (4, Source("vertices of poplin: from ipu2 on", _P)),
         "weight_load_rate": (16, Source("assumed as on Mk2", _U)),
         "store_rate": (8, Source("same logic as Mk2", _U)),
         "host_bandwidth": (5.5e9, _PLANNED),

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.label import Label, worst
 from tensorflow_ipu.costs.partition import Partition
+from tensorflow_ipu.costs.releases import CURRENT, Release
 
 # Bytes of an element in the chip's memory. 64-bit integers and floats exist on the host only, but
 # programs may hold them, so they count what they are; strings and handles take no room.
@@ -174,6 +175,8 @@ class Resources:
             (`availableMemoryProportion`).
         partials: Type of sums of float16 products, `float16` or `float32`.
         replicas: Copies of the program, for collectives.
+        release: Release of the SDK that compiles the program.
+        allocated: Whether operands have the layout that the library allocates for the op.
     """
 
     chip: Chip
@@ -181,6 +184,8 @@ class Resources:
     memory_proportion: float = 0.6
     partials: str = "float32"
     replicas: int = 1
+    release: Release = CURRENT
+    allocated: bool = True
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,6 +20,8 @@ Number = Any
 # Cycles besides the weight load of each pass over a kernel position, by the number of kernel rows
 # that the unit takes at once.
 _PASS = {1: 15, 2: 46, 4: 60}
+#: Output channels that a short convolution makes at least.
+SHORT_OUTPUTS = 4
 
 
 class Unit(NamedTuple):
@@ -38,11 +40,12 @@ class Unit(NamedTuple):
         store_rate: bytes per cycle to local memory.
         wide_lanes: elements of a vector instruction in float32, for casts of sums.
         compute_set: cycles to enter and leave a compute set.
+        short_channels: input channels at most of a short convolution.
     """
 
     input_channels: int
     output_channels: int
-    macs: int
+    macs: Number
     weight_load: float
     half: bool
     half_partials: bool
@@ -52,9 +55,10 @@ class Unit(NamedTuple):
     store_rate: int
     wide_lanes: int
     compute_set: int
+    short_channels: int = 0
 
     @property
-    def position_cycles(self) -> float:
+    def position_cycles(self) -> Number:
         """Cycles for one field position: input channels x output channels / MACs per cycle."""
         return self.input_channels * self.output_channels / self.macs
 
@@ -108,6 +112,7 @@ def unit(chip: Chip, dtype: str, partials: str) -> Unit:
         chip.store_rate,
         chip.float_vector_width,
         chip.compute_set_cycles,
+        chip.short_convolution_channels if half and not quarter else 0,
     )
 
 
@@ -234,6 +239,44 @@ def vertex_nx1(
     zeroing = groups * output_groups * zeroing_cycles(unit, positions)
     inner = 14 + np.asarray(kernel) * once
     return 109 + zeroing + groups * (16 + input_groups * (14 + output_groups * inner))
+
+
+def vertex_short(
+    unit: Unit,
+    positions: Number,
+    entries: Number = 1,
+    kernel: Number = 1,
+    outputs: Number = SHORT_OUTPUTS,
+    conv_groups: Number = 1,
+) -> Number:
+    """Returns the cycles of the vertex of a short convolution, for a few input channels.
+
+    As an n x 1 vertex of one input group, where the last group of output channels takes the cycles
+    of the fours that it has. Sums of a single four need not be set to zero. Fitted to 130 vertices
+    of Mk2.
+
+    Args:
+        unit: the matrix unit.
+        positions: field positions of the tile.
+        entries: of the worklist of each worker.
+        kernel: steps over the kernel.
+        outputs: output channels, in fours.
+        conv_groups: products of that size.
+    """
+    each = -(-np.asarray(positions) // unit.workers)
+    zeroing = zeroing_cycles(unit, positions)
+    whole, rest = np.divmod(np.asarray(outputs), unit.output_channels)
+    share = rest / unit.output_channels
+
+    def group(share: Number, zeroing: Number) -> Number:
+        part = unit._replace(macs=unit.macs / np.maximum(share, 1e-9))
+        once = share * unit.weight_load + _PASS[1] + 3
+        worker = unit.workers * worker_nx1(part, each, entries)
+        return 14 + zeroing + np.asarray(kernel) * (once + worker)
+
+    last = group(share, np.where(rest == SHORT_OUTPUTS, 0, share * zeroing))
+    groups = whole * group(1.0, zeroing) + np.where(rest > 0, last, 0)
+    return 109 + np.asarray(conv_groups) * (30 + groups)
 
 
 def zeroing_cycles(unit: Unit, positions: Number) -> Number:

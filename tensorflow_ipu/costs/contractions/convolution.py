@@ -5,10 +5,16 @@ from __future__ import annotations
 import functools
 import math
 
-from tensorflow_ipu.costs.contractions import partition, vector_unit
+import numpy as np
+
+from tensorflow_ipu.configs.chips import Chip
+from tensorflow_ipu.costs.chip import amp
+from tensorflow_ipu.costs.contractions import methods, partition, vector_unit
 from tensorflow_ipu.costs.contractions.contraction import Product, arithmetic
 from tensorflow_ipu.costs.contractions.conv_geometry import OPS, Geometry, geometry, windows
-from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources
+from tensorflow_ipu.costs.contractions.partition_block import block_of, candidates
+from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, UnknownCostError
+from tensorflow_ipu.costs.releases import CURRENT
 
 #: Op types that `convolution` knows.
 TYPES = tuple(OPS)
@@ -43,7 +49,7 @@ def cost(shape: Geometry, resources: Resources) -> Cost:
         outputs, length = _sums(shape)
         return vector_unit.multiply(outputs, length, shape.dtype, resources)
     factors = [1]
-    if shape.groups > 1:
+    if shape.groups > 1 and resources.release.fills_unit:
         channels = max(shape.inputs, shape.outputs)
         factors += [factor for factor in _COMBINED if channels * factor <= _COMBINED[-1]]
     ways = [product(_combined(shape, factor), *types) for factor in factors]
@@ -98,6 +104,14 @@ def product(shape: Geometry, dtype: str, partials: str) -> Product:
     )
 
 
+def _inside(image: int, field: int, kernel: int, stride: int) -> float:
+    """The share of kernel positions inside the image, along one dimension."""
+    before = max((field - 1) * stride + kernel - image, 0) // 2
+    starts = [position * stride - before for position in range(field)]
+    taps = sum(min(start + kernel, image) - max(start, 0) for start in starts)
+    return taps / (field * kernel)
+
+
 def _combined(shape: Geometry, factor: int) -> Geometry:
     """The same with some groups computed as one."""
     return shape._replace(
@@ -113,3 +127,32 @@ def _sums(shape: Geometry) -> tuple[int, int]:
         return shape.macs // shape.positions, shape.positions
     length = shape.taps * (shape.outputs if shape.kind == "input" else shape.inputs)
     return shape.macs // length, length
+
+
+def vertex_cycles(spec: OpSpec, chip: Chip) -> float:
+    """Returns the cycles of the vertex alone if a convolution is on one tile.
+
+    Its sums stay in float32. A convolution of one kernel position has sums of its operands' type.
+    Kernel positions outside the image are skipped, which a field over many tiles cannot gain by.
+
+    Args:
+        spec: a convolution.
+        chip: the chip.
+
+    Raises:
+        UnknownCostError: the op is no convolution, or the matrix unit lacks its type.
+    """
+    shape = geometry(spec)
+    types = arithmetic(shape.dtype, "float16" if shape.taps == 1 else "float32", chip)
+    if types is None:
+        raise UnknownCostError(f"The matrix unit of {chip.title} has no {shape.dtype}.")
+    whole = product(shape, *types)
+    unit, splits = amp.unit(chip, *types), candidates(1)
+    block = block_of(whole, unit, splits)
+    inside = math.prod(map(_inside, shape.image, shape.field, shape.kernel, shape.strides))
+    block = block._replace(positions=np.ceil(block.positions * inside).astype(int))
+    if whole.kernel == 1:
+        cycles = methods.vertex_cycles(whole, unit, splits, block, CURRENT)
+    else:
+        cycles = methods.with_kernel(whole, unit, splits, block, CURRENT)
+    return float(np.min(cycles)) + chip.compute_set_cycles

@@ -10,19 +10,27 @@ from tensorflow_ipu.costs.chip import amp, lanes
 from tensorflow_ipu.costs.chip.amp import Number, Unit
 from tensorflow_ipu.costs.contractions.contraction import Product
 from tensorflow_ipu.costs.contractions.partition_block import Block, Splits, parts
+from tensorflow_ipu.costs.cost import Resources
+from tensorflow_ipu.costs.releases import CURRENT, Release
 from tensorflow_ipu.costs.rules.data_movement import REARRANGEMENT_CYCLES, cycles_per_byte
 
 # Cycles of a rearrangement for each word that is stored: 5 for 4 words. Source: poplibs' planner.
 CYCLES_PER_WORD = 5 / 4
 # A cast: 19 per worker besides one cycle per vector. Source: poplibs.
 _CAST_WORKER_CYCLES = 19
-# Bytes that move together in a rearrangement of whole positions.
-_WORD = 8
+# Bytes that move together in a rearrangement of whole positions, and of small pieces of them.
+_WORD, _PIECE = 8, 4
 # Kernel rows that can share the input channels of the matrix unit in float16.
 _ROWS_AT_ONCE = (1, 2, 4)
 
 
-def vertex_cycles(product: Product, unit: Unit, splits: Splits, block: Block) -> Number:
+def vertex_cycles(
+    product: Product,
+    unit: Unit,
+    splits: Splits,
+    block: Block,
+    release: Release = CURRENT,
+) -> Number:
     """Returns the cycles of the vertices of each partition, by the best method.
 
     With a kernel: n x 1 vertices (in float16 with 1, 2 or 4 kernel rows at once), or 1x1 vertices
@@ -32,12 +40,29 @@ def vertex_cycles(product: Product, unit: Unit, splits: Splits, block: Block) ->
     """
     if product.kernel == 1:
         return _without_kernel(product, unit, splits, block)
+    cycles = with_kernel(product, unit, splits, block, release)
+    return cycles + cast_cycles(product, unit, splits, block)
+
+
+def with_kernel(
+    product: Product, unit: Unit, splits: Splits, block: Block, release: Release
+) -> Number:
+    """Returns the cycles of the vertices of a convolution, without casts of its sums.
+
+    Args:
+        product: with a kernel of several positions.
+        unit: the matrix unit.
+        splits: the partitions.
+        block: the part of each tile.
+        release: says how vertices fill the unit.
+    """
     methods = [
-        _kernel_rows(product, unit, splits, block, rows)
-        for rows in (_ROWS_AT_ONCE if unit.half else (1,))
+        _kernel_rows(product, unit, splits, block, rows) for rows in _rows_at_once(unit, release)
     ]
-    methods.append(_side_by_side(product, unit, splits, block))
-    return functools.reduce(np.minimum, methods) + cast_cycles(product, unit, splits, block)
+    methods.append(_side_by_side(product, unit, splits, block, release))
+    if product.inputs <= unit.short_channels and not product.gathered:
+        methods.append(_short(product, unit, splits, block))
+    return functools.reduce(np.minimum, methods)
 
 
 def cast_cycles(product: Product, unit: Unit, splits: Splits, block: Block) -> Number:
@@ -72,52 +97,124 @@ def _without_kernel(product: Product, unit: Unit, splits: Splits, block: Block) 
 
 def _kernel_rows(product: Product, unit: Unit, splits: Splits, block: Block, rows: int) -> Number:
     """Cycles of n x 1 vertices with some kernel rows at once, which share the input channels."""
-    channels = unit.input_channels // rows
+    input_groups = parts(product.inputs, unit.input_channels // rows)
     height = product.windows[-2].size if len(product.windows) > 1 else product.windows[0].size
+    steps = parts(height, rows)
     return amp.vertex_nx1(
         unit,
         block.positions,
         parts(parts(product.rows, splits.positions), unit.workers),
-        product.kernel // height * parts(height, rows),
-        parts(parts(product.inputs, channels), splits.inputs),
+        product.kernel // height * steps,
+        parts(input_groups, splits.inputs),
         block.output_groups,
         block.groups,
         rows,
     )
 
 
-def _side_by_side(product: Product, unit: Unit, splits: Splits, block: Block) -> Number:
+def _short(product: Product, unit: Unit, splits: Splits, block: Block) -> Number:
+    """Cycles of a short convolution, which has kernel positions in place of input channels.
+
+    A step takes 4 kernel columns, and as many rows as fill the unit if all columns are in it.
+    """
+    height = product.windows[-2].size if len(product.windows) > 1 else 1
+    width = product.windows[-1].size
+    planes = product.kernel // (height * width)
+    channels = 1 << (product.inputs - 1).bit_length()
+    columns = unit.input_channels // unit.short_channels
+    rows = unit.short_channels // channels if width <= columns else 1
+    outputs = np.minimum(
+        block.output_groups * unit.output_channels,
+        parts(product.outputs, amp.SHORT_OUTPUTS) * amp.SHORT_OUTPUTS,
+    )
+    return amp.vertex_short(
+        unit,
+        block.positions,
+        parts(parts(product.rows, splits.positions), unit.workers),
+        planes * parts(width, columns) * parts(height, rows),
+        outputs,
+        block.groups,
+    )
+
+
+def _side_by_side(
+    product: Product, unit: Unit, splits: Splits, block: Block, release: Release
+) -> Number:
     """Cycles of copying the inputs of each kernel position side by side, and of 1x1 vertices."""
     inputs = product.inputs * product.kernel
     groups = parts(parts(inputs, unit.input_channels), splits.inputs)
     copied = block.groups * block.positions * groups * unit.input_channels * product.size
     vertices = amp.vertex_1x1(unit, block.positions, groups, block.output_groups, block.groups)
-    return vertices + copied * CYCLES_PER_WORD / unit.store_rate
+    small = product.inputs * product.size < release.smallest_piece
+    rate = cycles_per_byte(_PIECE) if small else CYCLES_PER_WORD / unit.store_rate
+    return vertices + copied * rate
 
 
-def _pass_channels(product: Product, unit: Unit) -> int:
-    """Input channels of a pass that there are, with zeros up to what a pass can take.
+def _rows_at_once(unit: Unit, release: Release) -> tuple[int, ...]:
+    """Numbers of kernel rows that can share the input channels of the unit."""
+    return _ROWS_AT_ONCE if unit.half and release.fills_unit else _ROWS_AT_ONCE[:1]
 
-    With a kernel in float16 that is a multiple of a fourth of the unit's: rows share them.
+
+def padded_channels(product: Product, unit: Unit, release: Release) -> int:
+    """Returns the input channels of a group with the zeros that fill the passes of the unit.
+
+    With a kernel in float16 they are a multiple of a fourth of the unit's: rows share them.
+
+    Args:
+        product: the product.
+        unit: the matrix unit.
+        release: says whether kernel rows share the channels.
     """
-    rows = _ROWS_AT_ONCE[-1] if product.kernel > 1 and unit.half else 1
+    rows = _rows_at_once(unit, release)[-1] if product.kernel > 1 else 1
     granule = unit.input_channels // rows
-    return min(-(-product.inputs // granule) * granule, unit.input_channels)
+    return -(-product.inputs // granule) * granule
 
 
-def least_bytes(product: Product, unit: Unit, block: Block) -> Number:
+def rearrangement_cycles(
+    product: Product, unit: Unit, block: Block, resources: Resources
+) -> Number:
+    """Returns the cycles of a tile to bring its part of the first operand into the unit's order.
+
+    587 + k x bytes with zeros for missing channels, as for other rearrangements. Pieces of channels
+    that are smaller than those of the release's whole words move by 4 bytes. An operand that has
+    the layout allocated for the op needs none, unless a release that cannot share the unit's
+    channels has to put zeros in. Filter gradients bring all of both operands into another order.
+
+    Args:
+        product: the product.
+        unit: the matrix unit.
+        block: the part of each tile.
+        resources: what the op has at its disposal.
+    """
+    release = resources.release
+    channels = padded_channels(product, unit, release)
+    padded = channels > product.inputs and not release.fills_unit
+    if product.gathered or (resources.allocated and not padded):
+        return 0.0
+    inputs = np.minimum(block.input_groups * unit.input_channels, channels)
+    copied = block.groups * product.input_elements(block.positions, inputs) * product.size
+    small = product.inputs * product.size < release.smallest_piece
+    return REARRANGEMENT_CYCLES + cycles_per_byte(_PIECE if small else _WORD) * copied
+
+
+def least_bytes(product: Product, unit: Unit, block: Block, release: Release = CURRENT) -> Number:
     """Returns the bytes of a block for one group of input and of output channels at a time.
 
     Input channels that a pass of the matrix unit takes are there, if need be as zeros.
     """
-    inputs = _pass_channels(product, unit)
+    inputs = _pass_channels(product, unit, release)
     first = product.input_elements(block.positions, inputs) * product.size
     second = product.kernel * inputs * unit.output_channels * product.size
     sums = product.result_elements(block.positions, unit.output_channels) * product.partial_size
     return first + second + sums
 
 
-def one_by_one(product: Product, unit: Unit, block: Block) -> Number:
+def _pass_channels(product: Product, unit: Unit, release: Release) -> int:
+    """Input channels of a pass that there are, with zeros up to what a pass can take."""
+    return min(padded_channels(product, unit, release), unit.input_channels)
+
+
+def one_by_one(product: Product, unit: Unit, block: Block, release: Release = CURRENT) -> Number:
     """Returns the cycles of n x 1 vertices with one position for each worker at a time.
 
     The inputs of each such piece are brought together first, with zeros for missing channels.
@@ -131,6 +228,7 @@ def one_by_one(product: Product, unit: Unit, block: Block) -> Number:
         block.output_groups,
         block.groups,
     )
-    window = product.input_elements(unit.workers, _pass_channels(product, unit)) * product.size
+    channels = _pass_channels(product, unit, release)
+    window = product.input_elements(unit.workers, channels) * product.size
     gathered = REARRANGEMENT_CYCLES + cycles_per_byte(_WORD) * window
     return parts(block.positions, unit.workers) * (once + gathered)

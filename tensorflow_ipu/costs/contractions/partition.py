@@ -25,12 +25,20 @@ from tensorflow_ipu.costs.figures import label_of
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.memory_bound import bound
 from tensorflow_ipu.costs.partition import Partition
+from tensorflow_ipu.costs.rules.data_movement import cycles_per_byte
+
+# Batched products in serial parts: the results that a tile has at once, and the copies of a result
+# in each part. Fitted to 54 attention scores of Peng et al. (ICPE 2024) on Mk2.
+_RESULTS, _COPIES = 3, 2
+# Bytes that move together in such a copy.
+_WORD = 8
 
 
 def best(product: Product, resources: Resources) -> Cost:
     """Returns the cost of a product with the cheapest partition.
 
-    Cycles = sum of rearrangement, exchange of the operands, vertices, and reduction or cast. If the
+    Cycles = sum of rearrangement, exchange of the operands, vertices, and reduction or cast, times
+    the slowdown of the release, and its launch. If the
     temporary memory of a partition exceeds the bound, it is done in `ceil(temporary / bound)` parts
     one after the other. Each has its own sync and start of vertices, and receives both operands: to
     hold an s-th at a time, a tile splits both, and sees each part of one with each of the other.
@@ -39,8 +47,11 @@ def best(product: Product, resources: Resources) -> Cost:
     If one group of channels at a time exceeds the bound, so that parts must be of the field, it is
     done with as little memory as can be: see `_serial`.
 
+    Results of batched products in serial parts are put together: see `result_cycles`.
+
     What one pass of the matrix unit adds up may have float16 sums though wider ones are asked for:
-    they are rounded once, when they are written, as the result would be.
+    they are rounded once, when they are written, as the result would be. Not so in a release that
+    does not fill the unit.
 
     Args:
         product: the product.
@@ -48,28 +59,32 @@ def best(product: Product, resources: Resources) -> Cost:
     """
     ways = [product]
     single = product.kernel == 1 and product.inputs <= resources.chip.half_input_channels
-    if single and (product.dtype, product.partials) == ("float16", "float32"):
+    mixed = (product.dtype, product.partials) == ("float16", "float32")
+    if single and mixed and resources.release.fills_unit:
         ways.append(product._replace(partials="float16"))
     return cheapest([_best(way, resources) for way in ways])
 
 
 def _best(product: Product, resources: Resources) -> Cost:
     """The cost of a product with the cheapest partition, with sums of its type."""
-    chip, splits = resources.chip, candidates(resources.tiles)
+    chip, splits = resources.chip, candidates(resources.tiles, product.groups > 1)
     unit = amp.unit(chip, product.dtype, product.partials)
     block = block_of(product, unit, splits)
     parts, starts, vertices = _serial(product, unit, splits, block, resources)
     received = operand_cycles(splits, block, chip)
-    after, sent, phases = _sums(splits, block, chip)
+    after, sent, phases = _sums(splits, block, unit, resources)
     setup = starts * (chip.compute_set_cycles + chip.vertex_launch_cycles)
-    compute = vertices + setup + after + rearrangement(product, resources)
+    moved = parts * methods.rearrangement_cycles(product, unit, block, resources)
+    moved = moved + result_cycles(product, parts, resources) + rearrangement(product, resources)
+    compute = vertices + setup + after + moved
     exchange = parts * received + sent + (starts + phases) * chip.exchange_overhead
     sync = (2 * starts + phases) * chip.sync_cycles
     chosen = int(np.argmin(compute + exchange + sync))
+    release = resources.release
     cycles = Cost(
-        float(compute[chosen]),
-        float(exchange[chosen]),
-        float(sync[chosen]),
+        float(compute[chosen]) * release.slowdown + release.launch_cycles,
+        float(exchange[chosen]) * release.slowdown,
+        float(sync[chosen]) * release.slowdown,
         label=_label(unit, chip),
         partition=_partition(product, unit, block, chosen, int(starts[chosen])),
     )
@@ -129,13 +144,15 @@ def _serial(
     (lbm-graphcore, effect-of-mem-on-convolution).
     """
     limit = bound(resources)
-    parts = np.ceil(block.temporary / limit)
-    vertices = methods.vertex_cycles(product, unit, splits, block)
-    little = methods.least_bytes(product, unit, block) > limit
+    held = _held(product, block)
+    parts = np.ceil(held / limit)
+    release = resources.release
+    vertices = methods.vertex_cycles(product, unit, splits, block, release)
+    little = methods.least_bytes(product, unit, block, release) > limit
     if not little.any():
         return parts, parts, vertices
     steps = np.where(little, -(-block.positions // unit.workers), 0)
-    slow = np.where(little, methods.one_by_one(product, unit, block), 0)
+    slow = np.where(little, methods.one_by_one(product, unit, block, release), 0)
     return parts, np.maximum(parts, steps), np.maximum(vertices, slow)
 
 
@@ -153,14 +170,55 @@ def operand_cycles(splits: Splits, block: Block, chip: Chip) -> Number:
     return first + second
 
 
-def _sums(splits: Splits, block: Block, chip: Chip) -> tuple[Number, Number, Number]:
+def _sums(
+    splits: Splits, block: Block, unit: Unit, resources: Resources
+) -> tuple[Number, Number, Number]:
     """Cycles to add partial sums, to exchange them, and the number of phases.
 
-    Each tile receives its part of the sums of all others.
+    Each tile receives its part of the sums of all others. A release may take more for each sum.
     """
+    chip, release = resources.chip, resources.release
     sent = block.sums * (1 - 1 / splits.inputs) / chip.exchange_rate
     stages = partial_sums.stages(splits.inputs)
-    return partial_sums.adding_cycles(block.sums, splits.inputs, chip), sent, stages
+    added = partial_sums.adding_cycles(block.sums, splits.inputs, chip)
+    elements = block.sums / (2 if unit.half_partials else 4)
+    added = added + np.where(stages > 0, release.sum_cycles * elements, 0)
+    return added, sent, stages
+
+
+def _held(product: Product, block: Block) -> Number:
+    """Bytes of a tile that its serial parts divide: the operands and the sums.
+
+    Of batched products it is at least 3 times the result instead of the sums: sums, part, and the
+    whole that the parts make.
+    """
+    if not _is_batched(product):
+        return block.temporary
+    result = block.sums / product.partial_size * product.size
+    return block.first + block.second + np.maximum(block.sums, _RESULTS * result)
+
+
+def _is_batched(product: Product) -> bool:
+    """Whether it is several products of matrices."""
+    return product.groups > 1 and not product.windows
+
+
+def result_cycles(product: Product, parts: Number, resources: Resources) -> Number:
+    """Returns the cycles to put the result of batched products together from its serial parts.
+
+    Each of s parts rearranges the result of the s - 1 others, there and back. Throughputs of
+    attention fall with the batch from there on: from 40 to 20 and 9 TFLOP/s on Mk2.
+
+    Args:
+        product: the product; one of a single group needs none.
+        parts: serial parts.
+        resources: what it has at its disposal.
+    """
+    if not _is_batched(product):
+        return 0.0
+    result = product.groups * product.result_elements(product.positions, product.outputs)
+    on_tile = result * product.size / resources.tiles
+    return parts * (parts - 1) * _COPIES * cycles_per_byte(_WORD) * on_tile
 
 
 def rearrangement(product: Product, resources: Resources) -> float:

@@ -13,7 +13,10 @@ from tensorflow_ipu.costs.contractions.contraction import Product
 # Ways to split output channels, input channels and groups; positions take the tiles that remain.
 _OUTPUT_SPLITS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 46, 64, 92, 128, 184, 368, 736, 1472)
 _INPUT_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 23, 32, 46, 64, 128, 256)
-_GROUP_SPLITS = (1, 8, 16, 32, 64, 128, 184, 368, 736, 1472)
+_GROUP_SPLITS = (
+    *(2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 184, 192, 256, 368, 384, 512, 736, 1024),
+    1472,
+)
 
 
 class Splits(NamedTuple):
@@ -53,8 +56,12 @@ class Block(NamedTuple):
 
 
 @functools.lru_cache(maxsize=64)
-def candidates(tiles: int) -> Splits:
-    """Returns the partitions that are tried on a number of tiles, whatever the product.
+def candidates(tiles: int, grouped: bool = False) -> Splits:
+    """Returns the partitions that are tried on a number of tiles, whatever the dimensions.
+
+    Args:
+        tiles: tiles that compute.
+        grouped: whether there are several groups, which are split too.
 
     Raises:
         ValueError: there is no tile.
@@ -63,7 +70,7 @@ def candidates(tiles: int) -> Splits:
         raise ValueError(f"Expected 1 or more tiles that compute; received {tiles}.")
     rows = [
         (tiles // (inputs * outputs * groups), inputs, outputs, groups)
-        for groups in _GROUP_SPLITS
+        for groups in (1, *(_GROUP_SPLITS if grouped else ()))
         for inputs in _INPUT_SPLITS
         for outputs in _OUTPUT_SPLITS
         if inputs * outputs * groups <= tiles

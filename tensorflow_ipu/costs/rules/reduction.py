@@ -18,6 +18,7 @@ from tensorflow_ipu.costs.chip.vertex import (
 from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.partition import Partition
+from tensorflow_ipu.costs.releases import CURRENT, Release
 from tensorflow_ipu.costs.rule import Rule, rules
 from tensorflow_ipu.costs.rules.elementwise import computed_type, is_float, vertex_cycles
 
@@ -53,23 +54,27 @@ def received_messages(partials: int) -> int:
     )
 
 
-def tile_cycles(elements: int, results: int, dtype: str, chip: Chip) -> float:
+def tile_cycles(
+    elements: int, results: int, dtype: str, chip: Chip, release: Release = CURRENT
+) -> float:
     """Returns the cycles of one reduction vertex.
 
     Formula: `launch + 22 + workers x (32 + ceil(n / width) + 10 x loops)`; n elements and the
     vectors of results ("loops") are those of the busiest worker. Source: `popops`, whose vertices
-    take 20 to 32 cycles a worker and 7 to 10 a loop.
+    take 20 to 32 cycles a worker and 7 to 10 a loop. A release may take more for each element.
 
     Args:
         elements: elements on the tile.
         results: results that they are reduced to.
         dtype: type of the elements.
         chip: the chip.
+        release: the release of the SDK.
     """
     width = _SUMMED.get(dtype, _OTHERS_SUMMED)
     work = -(-per_worker(elements, chip) // width)
     loops = -(-per_worker(results, chip) // width)
-    return _VERTEX + supervised(_WORKER + work + _LOOP * loops, chip)
+    vertex = _VERTEX + supervised(_WORKER + work + _LOOP * loops, chip)
+    return vertex + release.sum_cycles * elements
 
 
 def reduction(
@@ -107,7 +112,7 @@ def _moved(name: str, source: TensorType, results: int, resources: Resources) ->
     elements = each * -(-source.elements // results)
     received = elements * source.element_size
     cost = phase(
-        tile_cycles(elements, each, source.dtype, chip),
+        tile_cycles(elements, each, source.dtype, chip, resources.release) + _phase(resources),
         f"Reduce{name}_{type_name(source.dtype)}",
         chip,
         received=received,
@@ -128,10 +133,12 @@ def _in_place(
     messages = received_messages(min(users, resources.tiles))
     received = (partials + messages) * _PARTIAL_BYTES
     codelet = f"Reduce{name}_{type_name(source.dtype)}"
-    local = phase(tile_cycles(on_tile, partials, source.dtype, chip), codelet, chip, operands=2)
+    first = tile_cycles(on_tile, partials, source.dtype, chip, resources.release)
+    local = phase(first + _phase(resources), codelet, chip, operands=2)
     last = "float32" if is_float(source.dtype) else source.dtype
     final = phase(
-        tile_cycles(received // _PARTIAL_BYTES, partials, last, chip),
+        tile_cycles(received // _PARTIAL_BYTES, partials, last, chip, resources.release)
+        + _phase(resources),
         f"Reduce{name}_{type_name(last)}",
         chip,
         received=received,
@@ -141,6 +148,11 @@ def _in_place(
     # More tiles may have more messages, but must not need more memory: as if on all that have data.
     code = exchange_code((partials + received_messages(users)) * _PARTIAL_BYTES)
     return local + dataclasses.replace(final, exchange_code=code)
+
+
+def _phase(resources: Resources) -> int:
+    """Cycles of a phase of a reduction over several tiles besides its vertex and exchange."""
+    return resources.release.sum_phase_cycles if resources.tiles > 1 else 0
 
 
 def is_trailing(source: TensorType, result: TensorType, axes: tuple[int, ...] | None) -> bool:

@@ -168,3 +168,34 @@ def test_types_that_the_unit_lacks_are_refused(dtype, partials, message):
 def test_three_kernel_rows_at_once_are_refused():
     with pytest.raises(ValueError, match="1, 2 or 4 kernel rows at once; received 3"):
         amp.vertex_nx1(HALF, 10, rows=3)
+
+
+# Cycles of 3 x 3 vertices with the field, channels and outputs of a row, on Mk2, by the profile
+# that comes with platformxlab/elk: positions, rows, steps, outputs.
+SHORT = [
+    (1600, 40, 1, 4, 4520),
+    (3600, 60, 1, 4, 9152),
+    (2304, 48, 1, 8, 18693),
+    (2304, 48, 3, 4, 18644),
+    (3600, 60, 3, 4, 27320),
+    (3600, 60, 3, 8, 59373),
+]
+
+
+@pytest.mark.parametrize(("positions", "rows", "steps", "outputs", "measured"), SHORT)
+def test_short_convolutions_agree_with_measurements_on_mk2(
+    positions, rows, steps, outputs, measured
+):
+    unit = amp.unit(MK2, "float16", "float32")
+    cycles = amp.vertex_short(unit, positions, -(-rows // 6), steps, outputs)
+    assert cycles == pytest.approx(measured, rel=0.15)
+
+
+@pytest.mark.parametrize("partials", ["float16", "float32"])
+def test_short_convolutions_never_take_less_for_more(partials):
+    unit = amp.unit(MK2, "float16", partials)
+    for steps in (1, 3):
+        outputs = amp.vertex_short(unit, 600, 2, steps, np.arange(4, 68, 4))
+        assert (np.diff(outputs) > 0).all()
+        positions = amp.vertex_short(unit, np.arange(1, 600), 1, steps, 12)
+        assert (np.diff(positions) >= 0).all()

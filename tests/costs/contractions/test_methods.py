@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorflow_ipu.configs.chips import BOW
+from tensorflow_ipu.configs.chips import BOW, MK1
 from tensorflow_ipu.costs.chip import amp, lanes
 from tensorflow_ipu.costs.contractions import methods
 from tensorflow_ipu.costs.contractions.contraction import Product, Window
 from tensorflow_ipu.costs.contractions.partition_block import Splits, block_of
+from tensorflow_ipu.costs.cost import Resources
+from tensorflow_ipu.costs.releases import SDK_1_0
 
 UNIT = amp.unit(BOW, "float16", "float16")
 WHOLE = Splits(*(np.array([1]),) * 4)
@@ -46,7 +48,8 @@ def test_few_channels_share_the_unit():
     # Three steps along the row, all rows at once; or 36 of 48 channels side by side.
     rows = amp.vertex_nx1(UNIT, 600, 2, 3, rows=4)
     side_by_side = amp.vertex_1x1(UNIT, 600, 3) + 600 * 48 * 2 * 5 / 4 / 8
-    assert cycles == min(rows, side_by_side)
+    short = amp.vertex_short(UNIT, 600, 2, 3, 16)
+    assert cycles == min(rows, side_by_side, short)
     assert cycles < amp.vertex_nx1(UNIT, 600, 2, 9) / 1.5
 
 
@@ -98,3 +101,45 @@ def test_sums_in_registers_are_written_in_the_type_of_the_result():
     # 64 outputs of 600 positions, two of which are cast in a cycle.
     cast = 6 * 19 + 600 * 64 / 2 + BOW.compute_set_cycles
     assert products == amp.vertex_1x1(unit, 600, 4, 8) + cast
+
+
+def rearranged(product, unit=UNIT, **resources):
+    block = block_of(product, unit, WHOLE)
+    given = Resources(BOW, 1, **resources)
+    return float(np.max(methods.rearrangement_cycles(product, unit, block, given)))
+
+
+def test_an_allocated_operand_is_not_rearranged():
+    product = Product("float16", "float16", 600, 64, 64, windows=WINDOWS, rows=10)
+    assert rearranged(product) == rearranged(product, release=SDK_1_0) == 0
+
+
+def test_another_layout_is_rearranged_in_whole_words():
+    product = Product("float16", "float16", 600, 64, 64)
+    assert rearranged(product, allocated=False) == pytest.approx(587 + 0.44 * 600 * 64 * 2)
+
+
+def test_an_old_release_pads_few_channels_with_zeros():
+    product = Product("float16", "float16", 600, 8, 64)
+    assert rearranged(product) == 0
+    # 16 channels of 2 bytes each; 8 of them are a piece of 16 bytes, and 4 a smaller one.
+    assert rearranged(product, release=SDK_1_0) == pytest.approx(587 + 0.44 * 600 * 32)
+    small = rearranged(product._replace(inputs=4), release=SDK_1_0)
+    assert small == pytest.approx(587 + 3.125 * 600 * 32)
+
+
+def test_padded_channels_share_the_unit_by_release():
+    product = Product("float16", "float16", 600, 3, 64, windows=WINDOWS)
+    assert methods.padded_channels(product, UNIT, Resources(BOW, 1).release) == 4
+    assert methods.padded_channels(product, UNIT, SDK_1_0) == 16
+    assert methods.padded_channels(product._replace(inputs=17), UNIT, SDK_1_0) == 32
+
+
+def test_short_convolutions_are_on_newer_chips_only():
+    product = Product("float16", "float32", 600, 4, 4, windows=WINDOWS, rows=10)
+    block = block_of(product, UNIT, WHOLE)
+    on_bow, on_mk1 = (
+        methods.with_kernel(product, amp.unit(chip, "float16", "float32"), WHOLE, block, SDK_1_0)
+        for chip in (BOW, MK1)
+    )
+    assert on_bow < on_mk1 / 2

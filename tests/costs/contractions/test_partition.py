@@ -72,3 +72,21 @@ def test_the_cheapest_of_several_ways_is_taken():
     assert partition.cheapest([first, second]) == Cost(
         3.0, temporary=10, codelets=("a", "b"), vertex_state=3, exchange_code=9
     )
+
+
+@pytest.mark.parametrize("groups", [12, 48, 192, 384])
+def test_each_tile_has_one_of_several_groups(groups):
+    product = Product("float16", "float16", 384, 64, 384, groups)
+    cost = partition.best(product, Resources(BOW, 1472))
+    assert dict(cost.partition.parts)["groups"] == groups
+
+
+def test_batched_products_put_their_parts_together():
+    product = Product("float16", "float16", 512, 64, 512, 512)
+    resources = Resources(BOW, 1472, 0.6, "float16")
+    parts = np.array([1, 2, 3])
+    # 512 x 512 x 512 values of 2 bytes, at 0.44 cycles a byte there and back.
+    once = 512**3 * 2 / 1472 * 0.44 * 2
+    written = partition.result_cycles(product, parts, resources)
+    assert written == pytest.approx([0, 2 * once, 6 * once])
+    assert partition.result_cycles(product._replace(groups=1), parts, resources) == 0

@@ -1,0 +1,53 @@
+"""`Release`: the properties of costs that belong to a release of the SDK, not to a chip."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """A release of the SDK, as far as its library differs in speed.
+
+    Attributes:
+        name: Name of the release.
+        slowdown: Cycles of a product or convolution relative to the figures of the library's own
+            estimators.
+        launch_cycles: Cycles of a product or convolution besides these.
+        sum_cycles: Cycles of a tile for each element that a reduction adds up, besides its
+            estimate.
+        sum_phase_cycles: Cycles of each phase of a reduction over tiles, besides its estimate.
+        fills_unit: Whether kernel rows share the input channels of the matrix unit, groups are
+            combined, and sums of a single pass are float16, so that few channels fill the unit.
+        smallest_piece: Bytes of the smallest piece that moves in whole words; smaller ones move by
+            4 bytes.
+    """
+
+    name: str
+    slowdown: float = 1.0
+    launch_cycles: int = 0
+    sum_cycles: float = 0.0
+    sum_phase_cycles: int = 0
+    fills_unit: bool = True
+    smallest_piece: int = 0
+
+    def __hash__(self) -> int:
+        """By name alone: costs are remembered by release."""
+        return hash(self.name)
+
+
+#: The releases that the estimators were published with, 2.0 to 3.3.
+CURRENT = Release("current")
+
+#: The release that Jia et al. measured (arXiv:1912.03413). The slowdown and the launch are fitted
+#: to their 22 products with the library's mapping, the figures of sums to their reductions on one
+#: tile and on all, the rest to their grouped convolutions and first layers.
+SDK_1_0 = Release(
+    "SDK 1.0",
+    slowdown=1.24,
+    launch_cycles=750,
+    sum_cycles=0.75,
+    sum_phase_cycles=1000,
+    fills_unit=False,
+    smallest_piece=16,
+)
