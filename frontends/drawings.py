@@ -49,14 +49,16 @@ def is_active(check: str, of_options: Iterable[str]) -> bool:
     return bool(named & {check.upper(), _ALL})
 
 
-def named(of_options: Iterable[str]) -> list[str]:
-    """Returns the checkpoints that options and environment name, without `ALL`.
+def named(of_options: Iterable[str], known: Sequence[str]) -> list[str]:
+    """Returns the checkpoints that options and environment name.
 
     Args:
         of_options: the checkpoints that the session options name.
+        known: the checkpoints that `ALL` stands for.
     """
-    every = sorted({*of_options, *(of_environment() or ())})
-    return [name for name in every if name.upper() != _ALL]
+    every = {*of_options, *(of_environment() or ())}
+    chosen = sorted(name for name in every if name.upper() != _ALL)
+    return chosen if len(chosen) == len(every) else list(dict.fromkeys([*chosen, *known]))
 
 
 def write(

@@ -66,6 +66,35 @@ def test_popart_has_contexts_of_calls_ops_and_the_program(tmp_path):
     }
 
 
+@pytest.mark.parametrize("outlines", [True, False])
+def test_ops_that_share_code_are_calls(outlines, tmp_path):
+    def make():
+        builder = popart.Builder()
+        x, y = builder.addInputTensor("FLOAT", [2, 2]), builder.addInputTensor("FLOAT", [3, 2])
+        graphs = [builder.createSubgraphBuilder() for _ in "ab"]
+        for graph in graphs:
+            given = graph.addInputTensor("FLOAT", [2, 2])
+            graph.addOutputTensor(graph.aiOnnx.relu([given]))
+        outputs = [builder.aiGraphcore.call([x], 1, graph)[0] for graph in graphs]
+        outputs += [builder.aiOnnx.matmul([z, x]) for z in (x, y, x)]
+        options = popart.SessionOptions()
+        options.enableOutlining = outlines
+        device = popart.DeviceManager().createIpuModelDevice({"numIPUs": 1})
+        flow = popart.DataFlow(1, outputs)
+        popart.InferenceSession(builder.getModelProto(), flow, device, userOptions=options)
+
+    found = written(tmp_path / "debug.json", make)
+    by_id = {context["id"]: context for context in found}
+    calls = [
+        (by_id[context["parentId"]]["opType"], context["attributes"]["callee"])
+        for context in found
+        if "attributes" in context
+    ]
+    expected = ["call_subgraph(0)"] * 2 + ["call_subgraph(1)"] * 2
+    types = ["Call", "Call", "MatMul", "MatMul"]
+    assert calls == (list(zip(types, expected)) if outlines else [])
+
+
 def test_information_of_users_is_written_when_it_is_destroyed(tmp_path):
     def make():
         outer = popart.DebugInfo(popart.DebugContext("outer"), "mine")

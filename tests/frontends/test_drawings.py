@@ -61,10 +61,12 @@ def test_sessions_of_models_draw_each_named_checkpoint(tmp_path, monkeypatch):
     device = popart.DeviceManager().createIpuModelDevice({"numIPUs": 1})
     options = popart.SessionOptions()
     options.logDir = str(tmp_path)
-    for variable, expected in (("", 0), ("FWD0:FINAL", 2), ("FWD0:FWD1:FINAL", 3)):
+    builder.aiOnnx.neg([x])
+    for variable, expected in (("", 0), ("FWD0:FINAL", 2), ("FWD0:FWD1:FINAL", 3), ("ALL", 6)):
         monkeypatch.setenv("POPART_DOT_CHECKS", variable)
         flow = popart.DataFlow(1, [y])
         popart.InferenceSession(builder.getModelProto(), flow, device, userOptions=options)
         assert len(list(tmp_path.glob("*.dot"))) == expected
     text = (tmp_path / "FINAL_main.dot").read_text()
     assert 'n0 [shape=box, label="Abs"];' in text and "n0 -> n1" in text
+    assert "Neg" not in text and "Neg" in (tmp_path / "FWD0_main.dot").read_text()

@@ -46,6 +46,9 @@ from tensorflow_ipu.frontends.popart.sessions.weights import HostWeights
 from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo, IStepIO
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 
+# Checkpoints of drawings, in the order of preparation.
+_CHECKPOINTS = ("FWD0", "FWD1", "BWD0", "PREALIAS", "MAINLOOPS", drawings.FINAL)
+
 
 class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods):
     """What both kinds of session have: a model that is run step by step."""
@@ -108,7 +111,7 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
         self._checked_sizes = False
         self._start_random_state()
         self._draw()
-        debug_ops.record_ops(self._model, self._survey.infos)
+        debug_ops.record_ops(self._model, self._survey.infos, self._options.enableOutlining)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}[{self._name} {len(self._model.nodes)} nodes]"
@@ -216,16 +219,14 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
             self.loadEngineAndConnectStreams()
 
     def _draw(self) -> None:
-        """Draws the nodes at each checkpoint that is named: a session has one form of them."""
+        """Draws the nodes of the file at the first checkpoint, the needed ones at the others."""
         options = self._options
-        ops = [
-            drawings.DrawnOp(node.op_type, node.name, list(node.input), list(node.output))
-            for node in self._model.nodes
-        ]
-        checks = drawings.named(options.dotChecks)
-        if not checks and drawings.is_active(drawings.FINAL, options.dotChecks):
-            checks = [drawings.FINAL]
-        for check in checks:
+        for check in drawings.named(options.dotChecks, _CHECKPOINTS):
+            is_first = check.upper() == _CHECKPOINTS[0]
+            ops = [
+                drawings.DrawnOp(node.op_type, node.name, list(node.input), list(node.output))
+                for node in (self._model.proto.graph.node if is_first else self._model.nodes)
+            ]
             shown = options.firstDotOp, options.finalDotOp
             drawings.write(check, options.logDir, {"main": ops}, shown, options.dotOpNames)
 
