@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import checker, defs, helper
+from onnx import defs, helper
 
 from tensorflow_ipu import private_files
 from tensorflow_ipu.frontends.logs import Logger
@@ -33,7 +33,7 @@ from tensorflow_ipu.frontends.popart.enums import RecomputeType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.locations import VariableSettings
 from tensorflow_ipu.frontends.popart.lowering import node_types
-from tensorflow_ipu.frontends.popart.model import external_data, tensors
+from tensorflow_ipu.frontends.popart.model import external_data, loading, tensors
 from tensorflow_ipu.frontends.popart.options.patterns import EXCLUDED_PATTERNS
 from tensorflow_ipu.frontends.popart.signatures import checked, refused
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
@@ -401,10 +401,7 @@ class BuilderCore(Annotations):
             OSError: If the file cannot be written.
         """
         model = self.model_graph.model()
-        try:
-            checker.check_model(model)
-        except checker.ValidationError as error:
-            raise popart_exception(f"The model is not valid: {error}") from error
+        loading.check(model)
         private_files.write_bytes(filename, model.SerializeToString())
 
     def saveInitializersExternally(self, ids: Iterable[str], filename: str) -> None:

@@ -43,8 +43,30 @@ def load_checked(model: Any) -> onnx.ModelProto:
         popart_exception: If it cannot be read, or is not valid.
     """
     proto = load(model)
-    _check(proto)
+    check(proto)
     return proto
+
+
+def check(model: onnx.ModelProto) -> None:
+    """Refuses a model that ONNX refuses. Its weights may be in files of any path.
+
+    Args:
+        model: the model.
+
+    Raises:
+        popart_exception: If it is not valid.
+    """
+    checked = onnx.ModelProto()
+    checked.CopyFrom(model)
+    # Of outputs of some ops only sessions know the types.
+    typed = [value for value in model.graph.output if value.HasField("type")]
+    del checked.graph.output[:]
+    checked.graph.output.extend(typed)
+    _declare_external(checked.graph)
+    try:
+        checker.check_model(checked, check_custom_domain=False)
+    except checker.ValidationError as error:
+        raise popart_exception(f"The model is not valid: {error}") from error
 
 
 def opsets(model: onnx.ModelProto) -> dict[str, int]:
@@ -107,21 +129,6 @@ def _check_opsets(model: onnx.ModelProto) -> None:
         raise popart_exception(
             f"Encountered ai.graphcore opset version {found['ai.graphcore']}. Supported is 1."
         )
-
-
-def _check(model: onnx.ModelProto) -> None:
-    """Refuses models that ONNX refuses."""
-    checked = onnx.ModelProto()
-    checked.CopyFrom(model)
-    # Of outputs of some ops only sessions know the types.
-    typed = [value for value in model.graph.output if value.HasField("type")]
-    del checked.graph.output[:]
-    checked.graph.output.extend(typed)
-    _declare_external(checked.graph)
-    try:
-        checker.check_model(checked, check_custom_domain=False)
-    except checker.ValidationError as error:
-        raise popart_exception(f"The model is not valid: {error}") from error
 
 
 def _declare_external(graph: onnx.GraphProto) -> None:

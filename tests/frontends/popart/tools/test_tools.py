@@ -115,6 +115,17 @@ def test_files_of_models_are_the_bytes_of_the_builder(tmp_path):
     assert written.read_bytes() == builder.getModelProto()
 
 
+def test_paths_of_external_data_may_be_absolute(tmp_path):
+    builder = popart.Builder()
+    w = builder.addInitializedInputTensor(np.array([1, 2], np.float32), "w")
+    y = builder.aiOnnx.neg([w])
+    builder.addOutputTensor(y)
+    builder.saveInitializersExternally([w], str(tmp_path / "weights"))
+    builder.saveModelProto(str(tmp_path / "model.onnx"))
+    model = popart.Builder(str(tmp_path / "model.onnx")).getModelProto()
+    np.testing.assert_array_equal(popart_models.infer(model, {}, [y])[y], [-1, -2])
+
+
 def test_external_data_is_found_from_the_current_folder(tmp_path, monkeypatch):
     inner = tmp_path / "inner"
     inner.mkdir()
