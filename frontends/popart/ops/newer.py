@@ -511,9 +511,9 @@ def _enter_layer(type_: str, function: Any) -> None:
 
     def computed(x: Any, *others: Any, layout: int = 0, **attributes: Any) -> Any:
         if not layout:
-            return function(x, *others, **attributes)
+            return function(x, *others, **attributes, _as_onnx=True)
         states = [_turned(other) if i >= _STATES else other for i, other in enumerate(others)]
-        y, *last = function(_turned(x), *states, **attributes)
+        y, *last = function(_turned(x), *states, **attributes, _as_onnx=True)
         return [tf.transpose(y, [2, 0, 1, 3]), *map(_turned, last)]
 
     computed.__signature__ = _with_layout(function)  # type: ignore[attr-defined]

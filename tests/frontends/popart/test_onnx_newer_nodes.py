@@ -29,7 +29,6 @@ EXCLUDED = {
     "*window*_expanded": "a shape that depends on data",
     "center_crop_pad_*": "a shape that depends on data",
     "convtranspose_dilations": "dilations of a transposed convolution",
-    "lstm_with_peepholes": "peepholes",
     "maxpool_*dilations*": "dilations of a pool",
     "maxpool_with_argmax*": "positions of maxima",
     "reduce_*_bool_inputs": "extremes of booleans",

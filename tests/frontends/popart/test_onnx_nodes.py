@@ -33,7 +33,6 @@ EXCLUDED = {
     "convtranspose_dilations": "dilations of a transposed convolution",
     "gather_negative_indices": "indices are unsigned on the device",
     "gather_elements_negative_indices": "indices are unsigned on the device",
-    "lstm_with_peepholes": "peepholes",
     "loop11": "a slice whose bounds depend on the iteration",
     "maxpool_2d_dilations": "dilations of a pool",
     "maxpool_3d_dilations": "dilations of a pool",

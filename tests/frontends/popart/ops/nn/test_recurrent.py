@@ -19,17 +19,18 @@ def arrays(dtype, *shapes):
     return [(random.randn(*shape) * 0.4).astype(dtype) for shape in shapes]
 
 
-def lstm(gate, other, x, w, r, b=None, h=None, c=None):
-    """The LSTM of ONNX: gates in the order i, o, f, candidate."""
+def lstm(gate, other, x, w, r, b=None, h=None, c=None, p=None):
+    """The LSTM of ONNX: gates in the order i, o, f, candidate; peepholes in the order i, o, f."""
     bias = tf.zeros(4 * H) if b is None else b[0][: 4 * H] + b[0][4 * H :]
     h = tf.zeros([N, H]) if h is None else h[0]
     c = tf.zeros([N, H]) if c is None else c[0]
+    to_i, to_o, to_f = tf.split(tf.zeros(3 * H) if p is None else p[0], 3)
     outputs = []
     for step in tf.unstack(x):
         parts = step @ tf.transpose(w[0]) + h @ tf.transpose(r[0]) + bias
         i, o, f, candidate = tf.split(parts, 4, 1)
-        c = gate(f) * c + gate(i) * other(candidate)
-        h = gate(o) * other(c)
+        c = gate(f + to_f * c) * c + gate(i + to_i * c) * other(candidate)
+        h = gate(o + to_o * c) * other(c)
         outputs.append(h)
     return tf.stack(outputs)[:, None], h[None], c[None]
 
@@ -55,6 +56,24 @@ def rnn(activation, x, w, r, b):
         h = activation(step @ tf.transpose(w[0]) + h @ tf.transpose(r[0]) + b[0][:H] + b[0][H:])
         outputs.append(h)
     return tf.stack(outputs)[:, None], h[None]
+
+
+def both(reference, x, *tensors):
+    """A layer from the start to the end, and one from the end to the start."""
+    onward = reference(x, *(tensor[:1] for tensor in tensors))
+    y, *states = reference(x[::-1], *(tensor[1:] for tensor in tensors))
+    return [tf.concat(pair, i == 0) for i, pair in enumerate(zip(onward, [y[::-1], *states]))]
+
+
+def short_sequences(x, w, r, b, h, lengths):
+    """A GRU in both directions over each sequence by itself."""
+    found = []
+    for i, length in enumerate(lengths.numpy()):
+        y, last = both(
+            functools.partial(gru, True), x[:length, i : i + 1], w, r, b, h[:, i : i + 1]
+        )
+        found.append((tf.pad(y, [(0, T - length), *[(0, 0)] * 3]), last))
+    return [tf.concat(parts, axis) for axis, parts in zip((2, 1), zip(*found))]
 
 
 def add(method, outputs, attributes, onnx, _, ids):
@@ -83,11 +102,11 @@ def graphcore(is_whole, x, weights, bias, initial):
     return (y[:, 0] if is_whole else y[-1, 0]), c[0]
 
 
-def layer(method, gates, outputs, states, attributes, reference):
+def layer(method, gates, outputs, states, attributes, reference, ways=1):
     """A case of `check_ops`."""
-    shapes = [(T, N, SIZE), (1, gates * H, SIZE), (1, gates * H, H), (1, 2 * gates * H)]
+    shapes = [(T, N, SIZE), (ways, gates * H, SIZE), (ways, gates * H, H), (ways, 2 * gates * H)]
     adds = functools.partial(add, method, outputs, attributes)
-    return adds, arrays(np.float32, *shapes, *[(1, N, H)] * states), reference
+    return adds, arrays(np.float32, *shapes, *[(ways, N, H)] * states), reference
 
 
 OWN = arrays(np.float32, (T, N, SIZE), (4, SIZE + H, H), (4, H), (2, N, H))
@@ -112,6 +131,36 @@ CASES = {
             np.array([3, 1], np.int32),
         ],
         sequences,
+    ),
+    "lengths, both directions": (
+        lambda onnx, _, ids: onnx.gru(
+            [*ids[:4], ids[5], ids[4]], 2, linear_before_reset=1, direction="bidirectional"
+        ),
+        [
+            *arrays(np.float32, (T, N, SIZE), (2, 3 * H, SIZE), (2, 3 * H, H), (2, 6 * H)),
+            *arrays(np.float32, (2, N, H)),
+            np.array([3, 2], np.int32),
+        ],
+        short_sequences,
+    ),
+    "lstm, both directions": layer(
+        *("lstm", 4, 3, 2, {"direction": "bidirectional"}),
+        functools.partial(both, functools.partial(lstm, tf.sigmoid, tf.tanh)),
+        ways=2,
+    ),
+    "gru, reverse": layer(
+        *("gru", 3, 2, 1, {"direction": "reverse"}),
+        lambda x, *others: [
+            t[:: 1 - 2 * (i == 0)] for i, t in enumerate(gru(False, x[::-1], *others))
+        ],
+    ),
+    "peepholes": (
+        lambda onnx, _, ids: onnx.lstm([*ids[:4], "", *ids[4:]], 3),
+        arrays(
+            *(np.float32, (T, N, SIZE), (1, 4 * H, SIZE), (1, 4 * H, H), (1, 8 * H)),
+            *((1, N, H), (1, N, H), (1, 3 * H)),
+        ),
+        functools.partial(lstm, tf.sigmoid, tf.tanh),
     ),
     "graphcore": (lambda _, own, ids: own.lstm(ids), OWN, functools.partial(graphcore, True)),
 }
@@ -152,10 +201,26 @@ def test_layers_in_float16():
     popart_models.check_ops(cases, rtol=2e-2, atol=1e-2)
 
 
+def test_directions_of_rnn_as_of_opset_14():
+    x, w, r = arrays(np.float32, (T, N, SIZE), (2, H, SIZE), (2, H, H))
+    builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
+    ids = [builder.addInitializedInputTensor(array) for array in (x, w, r)]
+    outputs = builder.aiOnnx.rnn(ids, 2, direction="bidirectional")
+    model = popart_models.parsed(builder.getModelProto())
+    with pytest.raises(popart.popart_exception, match="RNN only supports the direction forward"):
+        popart_models.infer(model.SerializeToString(), {}, outputs)
+    next(opset for opset in model.opset_import if not opset.domain).version = 14
+    found = popart_models.infer(model.SerializeToString(), {}, outputs)
+    expected = both(lambda *own: rnn(tf.tanh, *own, tf.zeros([1, 2 * H])), x, w, r)
+    for output, value in zip(outputs, expected):
+        np.testing.assert_allclose(found[output], value, 1e-4, 1e-5)
+
+
 def test_what_layers_lack_is_refused():
     x, w, r = arrays(np.float32, (T, N, SIZE), (2, 4 * H, SIZE), (2, 4 * H, H))
     for attributes, message in (
-        ({"direction": "reverse"}, "forward"),
+        ({"direction": "upward"}, "only supports the directions forward, reverse"),
+        ({"direction": "bidirectional"}, r"W must have the shape \[2, 20, size\]"),
         ({"clip": 1.0}, "clip is not supported"),
         ({"input_forget": 1}, "input_forget is not supported"),
         ({"activations": ["Elu"]}, "Elu is not supported"),
