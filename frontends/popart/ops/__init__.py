@@ -18,6 +18,7 @@ from tensorflow_ipu.frontends.popart.ops import (
 )
 from tensorflow_ipu.frontends.popart.ops.control_flow import packed_data, subgraphs
 from tensorflow_ipu.frontends.popart.ops.nn import (
+    grids,
     images,
     multi_convolution,
     recurrent,
@@ -44,5 +45,5 @@ __all__ = [
         "scattering",
     ),
     *("packed_data", "subgraphs"),
-    *("images", "multi_convolution", "recurrent", "resizing", "splines", "temporal"),
+    *("grids", "images", "multi_convolution", "recurrent", "resizing", "splines", "temporal"),
 ]

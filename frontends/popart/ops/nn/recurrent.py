@@ -109,7 +109,8 @@ def _lstm(
         summed = _zeros(x, r, 4) if bias is None else _summed(bias[way], 4, order)
         h, c = (_initial(x, r, given, way) for given in (initial_h, initial_c))
         own = None if peepholes is None else tf.split(peepholes[way], 3)
-        outputs, states = _run_lstm(*names[way][:2], x, kernel, summed, h, c, own)
+        gate, other, _ = names[way]
+        outputs, states = _run_lstm(gate, other, x, kernel, summed, h, c, own)
         y, last = _masked(outputs, c, states, sequence_lens)
         return [y, _last_output(outputs, y, h, sequence_lens, as_onnx), last]
 
