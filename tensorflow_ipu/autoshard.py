@@ -218,7 +218,7 @@ def _bytes(dtype: dtypes.DType, shape: Sequence[int | None] | None) -> int:
 
 
 def _move_gradients(graph: ops.Graph, forward: dict[ops.Operation, int]) -> None:
-    """Gives gradient ops that exist already the shard of their forward op."""
+    """Moves existing gradient ops to the shard of their forward op."""
     for op in graph.get_operations():
         # What `tf.gradients` makes remembers its forward op.
         if op not in forward and op._original_op in forward:

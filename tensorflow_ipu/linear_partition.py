@@ -54,7 +54,7 @@ def _least_maximum(sums: np.ndarray, parts: int) -> int:
 
 
 def _fits(sums: np.ndarray, parts: int, limit: int) -> bool:
-    """Whether parts of at most `limit` suffice, each filled as far as it goes."""
+    """Returns whether parts of at most `limit` suffice, each filled greedily."""
     block = 0
     for _ in range(parts):
         block = int(np.searchsorted(sums, sums[block] + limit, side="right")) - 1

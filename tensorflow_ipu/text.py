@@ -106,7 +106,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _scaled(count: float | None, base: int, units: tuple[str, ...]) -> str:
-    """A number divided by the largest fitting power of `base`, with that power's unit."""
+    """Returns a number divided by the largest fitting power of `base`, with that power's unit."""
     if count is None:
         return _UNKNOWN
     value = float(count)

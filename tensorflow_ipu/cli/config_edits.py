@@ -87,7 +87,7 @@ def edit(path: Path, line: int, options: Mapping[str, str]) -> Edit:
 
 
 def _call(tree: ast.Module, path: Path, line: int) -> tuple[Sequence[ast.stmt], int]:
-    """The block with the statement that configures the system at a line, and its place in it."""
+    """Returns the block with the configuring statement of a line, and its index there."""
     for block in _blocks(tree):
         for index, statement in enumerate(block):
             last = statement.end_lineno or statement.lineno
@@ -100,7 +100,7 @@ def _call(tree: ast.Module, path: Path, line: int) -> tuple[Sequence[ast.stmt], 
 
 
 def _blocks(tree: ast.Module) -> Iterator[Sequence[ast.stmt]]:
-    """All lists of statements."""
+    """Yields all lists of statements."""
     for node in ast.walk(tree):
         for name in ("body", "orelse", "finalbody"):
             block = getattr(node, name, None)
@@ -128,19 +128,19 @@ def _receiver(statement: ast.stmt, path: Path, line: int) -> str:
 
 
 def _is_text(node: ast.expr) -> bool:
-    """Whether an argument is the name of a device, and not a configuration."""
+    """Returns whether an argument is the name of a device, and not a configuration."""
     return isinstance(node, ast.Constant)
 
 
 def _is_plain(node: ast.expr) -> bool:
-    """Whether an expression is a name, or attributes of one: it means the same each time."""
+    """Returns whether an expression is a name, or attributes of one."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name)
 
 
 def _check_alone(lines: Sequence[str], statement: ast.stmt, path: Path) -> None:
-    """Refuses a statement that shares its line with others."""
+    """Raises if a statement shares its line with others."""
     before = lines[statement.lineno - 1].encode()[: statement.col_offset].decode()
     if before.strip():
         raise ValueError(f"{path}:{statement.lineno}: {_CALL} is not the first in its line")
@@ -153,7 +153,7 @@ def _changed(
     config: str,
     options: Mapping[str, str],
 ) -> list[str]:
-    """The lines of the program with the options."""
+    """Returns the lines of the program with the options."""
     made = list(lines)
     new = []
     for name, value in options.items():
@@ -171,7 +171,7 @@ def _changed(
 
 
 def _assignment(earlier: Sequence[ast.stmt], config: str, target: str) -> ast.Assign | None:
-    """The line that sets an option to a constant, if nothing after it can set it again."""
+    """Returns the line that sets an option to a constant, if no later line can set it again."""
     wanted = ast.unparse(ast.parse(target, mode="eval"))
     for statement in reversed(earlier):
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
@@ -187,7 +187,7 @@ def _assignment(earlier: Sequence[ast.stmt], config: str, target: str) -> ast.As
 
 
 def _with_value(line: str, old: ast.expr, value: str) -> str:
-    """A line with another value; columns count bytes in UTF-8."""
+    """Returns a line with another value; columns count bytes in UTF-8."""
     content = line.encode()
     begin, end = old.col_offset, old.end_col_offset or len(content)
     return (content[:begin] + value.encode() + content[end:]).decode()

@@ -52,6 +52,6 @@ def allow(usage: Usage) -> None:
 
 
 def _is_own(cls: Any) -> bool:
-    """Whether a class is one of the program."""
+    """Returns whether a class is defined by the program."""
     module = sys.modules.get(cls.__module__)
     return sources.is_of_program(str(getattr(module, "__file__", None) or ""))

@@ -47,7 +47,7 @@ class DataclassMends:
         return None
 
     def _is_instance(self, statement: ast.stmt, value: ast.Call) -> bool:
-        """Whether a default is an instance of a dataclass, as far as the file says it.
+        """Returns whether a default is visibly an instance of a dataclass.
 
         That is one of a dataclass of the file, or of a class of the program that the annotation
         names, too.

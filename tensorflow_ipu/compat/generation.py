@@ -87,7 +87,7 @@ def _names(uses: bindings.Uses) -> Iterable[str]:
 
 
 def _is_tensorflow_1(uses: bindings.Uses) -> bool:
-    """Whether a file uses a name of `tensorflow` that only TensorFlow 1 had."""
+    """Returns whether a file uses a name of `tensorflow` that only TensorFlow 1 had."""
     for name in _names(uses):
         if is_below(name, contrib.ROOT):
             return True

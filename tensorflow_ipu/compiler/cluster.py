@@ -193,7 +193,7 @@ def launches(graph: ops.Graph) -> bool:
 
 
 def _is_small_constant(tensor: tensor_lib.Tensor, has_value: bool = False) -> bool:
-    """Whether a tensor is small, and a constant of its graph or has its value otherwise."""
+    """Returns whether a tensor is small, and has a constant value in its graph."""
     small = tensor.dtype.is_integer and tensor.shape.is_fully_defined()
     if not small or tensor.shape.num_elements() > _LARGEST_CONSTANT:
         return False

@@ -162,7 +162,7 @@ class Executable:
     )
 
     def __str__(self) -> str:
-        """The whole program as text."""
+        """Returns the whole program as text."""
         head = (
             f"Executable {self.name} on /device:IPU:{self.ordinal}: {self.replicas} replica(s) of "
             f"{self.ipus_used} IPU(s), fingerprint {self.fingerprint[:16]}\n"

@@ -18,7 +18,7 @@ from tensorflow_ipu.runtime import interpreter, native
 @ops.RegisterGradient("IpuLaunch")
 @ops.RegisterGradient("IpuLaunchCluster")
 def _refuse_gradient(op: ops.Operation, *_: Any) -> NoReturn:
-    """Gradients are part of a program: it computes and applies them itself."""
+    """Raises: a program computes and applies gradients itself."""
     eager = op.type == "IpuLaunchCluster"
     name = op.inputs[0].numpy() if eager else op.get_attr("cluster")
     raise NotImplementedError(

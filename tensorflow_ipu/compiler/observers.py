@@ -51,7 +51,7 @@ def observe_resets(observer: Callable[[], None]) -> None:
 
 
 def configuring(_: System) -> None:
-    """Tells that the configuration changes; called before the engine drops its programs."""
+    """Notifies observers of a new configuration, before the engine drops its programs."""
     for observer in tuple(_reset_observers):
         observer()
 

@@ -33,7 +33,7 @@ def compiled(executable: Executable) -> str:
 
 
 def _asked(attached: System) -> bool:
-    """Whether options or flags may ask for files or log lines about programs."""
+    """Returns whether options or flags may ask for files or log lines about programs."""
     flags = attached.flags
     return (
         flags.log_cycle_count >= 0

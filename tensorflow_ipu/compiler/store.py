@@ -123,7 +123,7 @@ class DiskCache:
     """
 
     def __init__(self, folder: str) -> None:
-        """Uses `folder`, which is made when something is saved."""
+        """Sets the folder, which is made at the first save."""
         self._directory = Path(folder)
 
     def path(self, fingerprint: str) -> Path:
@@ -186,7 +186,7 @@ class DiskCache:
                 partial.unlink()
 
     def _has(self, fingerprint: str) -> bool:
-        """Whether the file of an Executable is there and is whole."""
+        """Returns whether the file of an Executable exists and is whole."""
         path = self.path(fingerprint)
         try:
             found = load(path)[0].get("fingerprint")

@@ -43,7 +43,7 @@ def _after_fork_in_child() -> None:
 
 
 def _tensorflow_has_begun() -> bool:
-    """Whether TensorFlow has started the threads of eager mode."""
+    """Returns whether TensorFlow has started the threads of eager mode."""
     module = sys.modules.get("tensorflow.python.eager.context")
     context = getattr(module, "_context", None)
     return bool(getattr(context, "_initialized", False))

@@ -40,7 +40,7 @@ def build(options: IpuOptions, parsed: Flags, generation: int) -> System:
 
 
 def _machine(config: IPUConfig, parsed: Flags) -> Machine:
-    """The machine: the model if the flags say so, otherwise the chip that is asked for."""
+    """Returns the machine: the model if the flags say so, otherwise the requested chip's."""
     connection = config.device_connection
     if parsed.use_ipu_model:
         tiles = config.ipu_model.tiles_per_ipu or max(0, parsed.ipu_model_tiles)
@@ -52,7 +52,7 @@ def _machine(config: IPUConfig, parsed: Flags) -> Machine:
 
 
 def _devices(config: IPUConfig, machine: Machine) -> tuple[AttachedDevice, ...]:
-    """The devices with their IPUs in selection order."""
+    """Returns the devices with their IPUs in selection order."""
     busy: set[int] = set()
     devices = []
     by_id = bool(config.select_ipus)
@@ -69,7 +69,7 @@ def _devices(config: IPUConfig, machine: Machine) -> tuple[AttachedDevice, ...]:
 
 
 def _numbered(ordinal: int, count: int, start: int, machine: Machine) -> tuple[int, ...]:
-    """IPUs without a place in the machine: the model's, and those only compiled for."""
+    """Returns IPUs without a place in the machine: the model's, or for compilation only."""
     rule = f"from 1 to {MOST_IPUS}" + ("" if machine.is_model else ", a power of two")
     if not 1 <= count <= MOST_IPUS or (not machine.is_model and ipus_reserved(count) != count):
         raise errors.failed_precondition(
@@ -87,7 +87,7 @@ def _select(
     connection: DeviceConnectionType,
     machine: Machine,
 ) -> tuple[int, ...]:
-    """IPUs of the machine, by id of the listing or by number."""
+    """Returns the IPUs of the machine, by id of the listing or by number."""
     if not by_id and value not in machine.sizes:
         raise errors.failed_precondition(
             f"Unsupported number of IPUs requested for ordinal {ordinal}: {value}. {machine.offer}"

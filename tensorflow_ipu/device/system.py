@@ -87,7 +87,7 @@ def current() -> System:
 
 
 def _default(parsed: flags.Flags) -> System:
-    """The system that is in force while nothing is configured."""
+    """Returns the system in force without a configuration."""
     with _state.data:
         if _state.default is None or _state.default.flags != parsed:
             poplar_options.check_environment()
@@ -226,7 +226,7 @@ def get_ipu_config(session: Any = None) -> list[IpuOptions]:
 
 
 def _executing_eagerly() -> bool:
-    """Whether TensorFlow runs eagerly here; a session exists, so TensorFlow is imported."""
+    """Returns whether TensorFlow runs eagerly; TensorFlow is imported already."""
     tensorflow = sys.modules.get("tensorflow")
     return tensorflow is not None and bool(tensorflow.executing_eagerly())
 
@@ -347,7 +347,7 @@ def _warn_about_ignored(system: System) -> None:
 
 
 def _sets_floating_point(system: System) -> bool:
-    """Whether an option of floating-point behaviour is not at its default."""
+    """Returns whether an option of floating-point behaviour is not at its default."""
     return any(
         name.startswith("floating_point_behaviour.") and value != OPTIONS[name].default
         for name, value in system.settings.items()

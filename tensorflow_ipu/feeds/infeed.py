@@ -89,7 +89,7 @@ class Infeed(ProgramInput):
         self._check_elements()
 
     def _check_elements(self) -> None:
-        """Refuses datasets whose elements cannot be sent to a device."""
+        """Raises for datasets whose elements cannot be sent to a device."""
         if not self.types:
             raise ValueError(
                 f"The dataset has no tensors. Received: element_spec={self.element_spec}"

@@ -167,7 +167,7 @@ class _Instances:
             thread.join()
 
     def _are_gone(self) -> bool:
-        """Whether no process of any group is left, or will be soon."""
+        """Returns whether all processes of the groups have ended, or soon will."""
         until = time.monotonic() + self._grace
         left = list(self._processes)
         while left := [process for process in left if self._send_to(process, 0)]:

@@ -64,7 +64,7 @@ def _check_places(workload: Workload) -> None:
 
 
 def _check_phases(workload: Workload) -> None:
-    """Ops and copies belong to a phase of training, or to none."""
+    """Raises if ops or copies have an unknown phase."""
     phases = [(f"op {index}", op.phase) for index, op in enumerate(workload.ops)]
     phases += [(f"copy {index}", copy.phase) for index, copy in enumerate(workload.copies)]
     for item, phase in phases:

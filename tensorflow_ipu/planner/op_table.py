@@ -120,7 +120,7 @@ class OpReader:
         return tuple([self._operand(*pair) for pair in zip(flat[::2], flat[1::2])])
 
     def _operand(self, kind: int, buffer: int | None) -> Operand:
-        """An operand; equal ones are the same object."""
+        """Returns an operand; equal ones are the same object."""
         known = self._known.get((kind, buffer))
         if known is None:
             if buffer is not None and not 0 <= buffer < self._buffers:
@@ -130,7 +130,7 @@ class OpReader:
 
 
 def _at(values: Sequence[_Kept], position: int) -> _Kept:
-    """The value at a position, which must not be counted from the end."""
+    """Returns the value at a position; raises for a negative one."""
     if position < 0:
         raise ValueError(f"position {position} of {len(values)}")
     return values[position]

@@ -239,7 +239,7 @@ def changes_to_dict(changes: Sequence[Difference]) -> list[dict[str, Any]]:
 
 
 def _summary_of(report: Report) -> dict[str, str]:
-    """Summary of one report."""
+    """Returns the summary of one report."""
     found = summary_to_dict(report)
     speed, label = found["items_per_second"], report.plan.timeline.label.value
     share = _PERCENT * found["worst_tile_bytes"] / found["capacity"]
@@ -259,7 +259,7 @@ def _live_peak(memory: Any) -> int:
 
 
 def _at_peak(report: Report) -> dict[str, float]:
-    """Bytes of the tensors at the peak of the fullest IPU, by name."""
+    """Returns the bytes of the tensors at the peak of the fullest IPU, by name."""
     found: dict[str, float] = {}
     for live in breakdown.tensors_at_peak(report.plan.fullest):
         found[live.name] = found.get(live.name, 0) + live.num_bytes
@@ -267,12 +267,12 @@ def _at_peak(report: Report) -> dict[str, float]:
 
 
 def _measured(change: Difference) -> tuple[str, str]:
-    """The base of a change: all layers with the metric, or the number itself."""
+    """Returns the base of a change: all layers with the metric, or the number itself."""
     return "layers" if change.layer else "", change.metric
 
 
 def _first(changes: Sequence[Difference], top: int | None) -> tuple[list[Difference], int]:
-    """The first changes of the program and of layers, and how many are left."""
+    """Returns the first changes of the program and of layers, and the number of the rest."""
     if top is None:
         return list(changes), 0
     program = [change for change in changes if not change.layer][:top]
@@ -281,12 +281,12 @@ def _first(changes: Sequence[Difference], top: int | None) -> tuple[list[Differe
 
 
 def _more(number: int) -> list[str]:
-    """The line that says how many are not shown."""
+    """Returns the line with the number of changes not shown."""
     return [f"... and {number:,} more: --top N shows N of each kind"] if number else []
 
 
 def _value(one: Snapshot, layer: str, metric: str) -> float | None:
-    """A number of a report; None if it has none of the kind."""
+    """Returns a number of a report; None if the report lacks it."""
     numbers = one.layers.get(layer, {}) if layer else one.totals
     return numbers.get(metric)
 
@@ -294,7 +294,7 @@ def _value(one: Snapshot, layer: str, metric: str) -> float | None:
 def _of_numbers(
     layer: str, before: Mapping[str, float], after: Mapping[str, float]
 ) -> list[Difference]:
-    """The numbers of one layer that differ."""
+    """Returns the numbers of one layer that differ."""
     return [
         Difference(layer, metric, before.get(metric), after.get(metric))
         for metric in _union(after, before)

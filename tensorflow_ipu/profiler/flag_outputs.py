@@ -150,7 +150,7 @@ def schedule_dot(plan: Plan) -> str:
 
 
 def _file(folder: str, program: str, suffix: str) -> Path:
-    """The file of a program in a folder, which is made if it is missing."""
+    """Returns the file of a program in a folder, which is created if needed."""
     return private_files.make_folder(folder) / (_UNSAFE.sub("_", program) + suffix)
 
 

@@ -59,7 +59,7 @@ def check(value: Any, schema: Schema, path: str) -> None:
 
 
 def _types(schema: Schema) -> tuple[type, ...]:
-    """The types that a schema takes."""
+    """Returns the types that a schema allows."""
     named = schema["type"]
     if isinstance(named, str):
         return _TYPES[named]
@@ -67,7 +67,7 @@ def _types(schema: Schema) -> tuple[type, ...]:
 
 
 def _in_range(value: float, schema: Schema) -> bool:
-    """Whether a number is in the range of a schema; NaN is in none."""
+    """Returns whether a number is in the range of a schema; NaN is in none."""
     least, most = schema.get("minimum", -_INFINITY), schema.get("maximum", _INFINITY)
     return bool(least <= value <= most)
 
@@ -76,7 +76,7 @@ _INFINITY = float("inf")
 
 
 def _range_text(schema: Schema) -> str:
-    """The range of a schema, such as `from 0 to 10`."""
+    """Returns the range of a schema, such as `from 0 to 10`."""
     least, most = schema.get("minimum"), schema.get("maximum")
     words = [] if least is None else [f"from {least}"]
     return " ".join(words if most is None else [*words, f"to {most}"])
@@ -129,7 +129,7 @@ def _all_fit(values: Sequence[Any], schema: Schema) -> bool:
 
 
 def _all_rows_fit(rows: Sequence[list[Any]], schema: Schema) -> bool:
-    """Whether all of many lists fit a schema: each column of the table that they are does."""
+    """Returns whether many lists match a schema, checked column by column."""
     items = schema.get("items", {})
     lengths = set(map(len, rows))
     if min(lengths) < schema.get("minItems", 0) or max(lengths) > schema.get("maxItems", _INFINITY):
@@ -142,10 +142,10 @@ def _all_rows_fit(rows: Sequence[list[Any]], schema: Schema) -> bool:
 
 
 def _error(path: str, expected: str, value: Any) -> ValueError:
-    """The error for a value that does not suit."""
+    """Returns the error for a value that does not match."""
     return ValueError(f"{_short(path)} should be {expected}; received {shown(value)}")
 
 
 def _short(path: str) -> str:
-    """A path as errors show it: keys of data may be of any length."""
+    """Returns a path for errors, with long keys cut."""
     return path if len(path) <= _LONGEST_PATH else f"{path[:100]}...{path[-50:]}"

@@ -124,7 +124,7 @@ def timeline_to_dict(timeline: Timeline) -> dict[str, Any]:
 
 
 def _cost_to_dict(cost: Cost) -> dict[str, Any]:
-    """A cost as data; a partition only if it has one, as in files of earlier releases."""
+    """Returns a cost as data; with a partition only if it has one, as in earlier releases."""
     data = {name: getattr(cost, name) for name in _COST_FIELDS}
     return data | ({"partition": cost.partition._asdict()} if cost.partition else {})
 
@@ -240,7 +240,7 @@ def rows(names: Sequence[str], data: Mapping[str, Sequence[Any]]) -> list[tuple[
 
 
 def _plain(column: list[Any]) -> list[Any]:
-    """Values that JSON can hold: NumPy's numbers become Python's, labels their texts."""
+    """Returns values for JSON: NumPy's numbers become Python's, labels their texts."""
     if set(map(type, column)) <= _PLAIN:
         return column
     return [
@@ -250,7 +250,7 @@ def _plain(column: list[Any]) -> list[Any]:
 
 
 def _schedule_to_dict(timing: Timing | None) -> dict[str, Any] | None:
-    """The times of a pipeline's schedule."""
+    """Returns the times of a pipeline's schedule."""
     if timing is None:
         return None
     return {

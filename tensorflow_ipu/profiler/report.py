@@ -314,7 +314,7 @@ class Report:
     )
 
     def __str__(self) -> str:
-        """The text summary."""
+        """Returns the text summary."""
         from tensorflow_ipu.profiler.export import text_report
 
         return text_report.text(self)

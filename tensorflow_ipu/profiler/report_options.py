@@ -71,6 +71,6 @@ def read(attached: System, options: Mapping[str, str] | None = None) -> ReportOp
 
 
 def _flag(engine: Mapping[str, str], name: str, default: bool) -> bool:
-    """The value of an engine option that is true or false."""
+    """Returns the value of a boolean engine option."""
     text = engine.get(_PREFIX + name)
     return default if text is None else text == "true"

@@ -84,7 +84,7 @@ class profile:  # noqa: N801 - used like a function
         return self
 
     def _report_place(self) -> str:
-        """Where the reports will be when the block has ended, in words."""
+        """Returns the place of the reports at the end of the block, in words."""
         if self._directory is None:
             return '`reports` of the profile() block; `.reports[-1].save("report.json")` writes it'
         return f"a directory in {self._directory} when the profile() block has ended"
@@ -116,7 +116,7 @@ class profile:  # noqa: N801 - used like a function
             logging.error("The reports of a profile cannot be made: %s", failure)
 
     def _done(self, tracker: Tracker) -> list[tuple[Executable, Executions]]:
-        """The programs on the device that were compiled or launched, with their launches."""
+        """Returns the programs compiled or launched on the device, with their launches."""
         done = [(program, tracker.executions(program)) for program in tracker.executables]
         return [
             (program, executions)
@@ -147,7 +147,7 @@ class profile:  # noqa: N801 - used like a function
     )
 
     def __str__(self) -> str:
-        """The text summaries."""
+        """Returns the text summaries."""
         return "\n".join(str(report) for report in self.reports)
 
     def _repr_html_(self) -> str:

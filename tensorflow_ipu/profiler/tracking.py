@@ -66,7 +66,7 @@ class Tracker:
             self._on_reset()
 
     def clear(self) -> None:
-        """Forgets all programs."""
+        """Drops all programs."""
         for numbers in (self._begin, self._end, self._watched):
             numbers.clear()
 

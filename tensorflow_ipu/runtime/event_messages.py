@@ -105,5 +105,5 @@ def execute(name: str, ordinal: int, timestamp: float) -> IpuTraceEvent:
 
 
 def _event(kind: IpuTraceEvent.Type, ordinal: int, timestamp: float) -> IpuTraceEvent:
-    """An event without its message."""
+    """Returns an event without its message."""
     return IpuTraceEvent(type=kind, ordinal=ordinal, timestamp=timestamp)

@@ -66,7 +66,7 @@ class Traced(Protocol):
         """Its ops as `OpRecord`."""
 
     def tile_counts(self, dtype: str, shape: tuple[int, ...]) -> Sequence[tuple[int, int]]:
-        """Tiles with the elements that each has of a result of an op."""
+        """Returns the tiles of a result of an op, each with its number of elements."""
 
 
 class Outline(NamedTuple):
@@ -167,7 +167,7 @@ TileCounts = Callable[[str, "tuple[int, ...]"], "Sequence[tuple[int, int]]"]
 
 
 def _tensor_map(program: Traced, tile_counts: TileCounts, max_bytes: int | None) -> str | None:
-    """The text, None if it gets too long. Equal tensors share the text of their tiles."""
+    """Returns the text, None if it is too long. Equal tensors share their tiles' text."""
     pairs: dict[tuple[str, tuple[int, ...]], str] = {}
     mappings: dict[str, list[str]] = {}
     length = 0
@@ -187,7 +187,7 @@ def _tensor_map(program: Traced, tile_counts: TileCounts, max_bytes: int | None)
 
 
 def _map_entry(record: Any, index: int, output: Any, pairs: str) -> str:
-    """The entry of a result, with the text of its pairs of tile and elements."""
+    """Returns the entry of a result, with the text of its pairs of tile and elements."""
     shape = list(output.shape or ())
     known = output.shape is not None and None not in shape
     facts = [
@@ -240,13 +240,13 @@ def _role(record: Any, weights: set[tuple[int | None, ...]]) -> int:
 
 
 def _num_bytes(spec: tf.TensorSpec) -> int | None:
-    """Size of a result."""
+    """Returns the size of a result."""
     count = spec.shape.num_elements()
     return None if count is None else int(count) * spec.dtype.size
 
 
 def _transfer(tensors: Iterable[tuple[str, int, int | None]]) -> str:
-    """The text of a transfer of (name, index, bytes)."""
+    """Returns the text of a transfer of (name, index, bytes)."""
     listed, total = [], 0
     for name, index, size in tensors:
         entry = {"name": name, "parameter_index": index, "flat_tensor_index": 0, "size": size or 0}

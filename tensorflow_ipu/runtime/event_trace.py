@@ -141,7 +141,7 @@ def _serialized(events: Any) -> Iterator[bytes]:
 
 
 def _text(event: IpuTraceEvent) -> str:
-    """One event as text."""
+    """Returns one event as text."""
     local = time.strftime("%F %T %z", time.localtime(event.timestamp))
     return f"{_RULE}\n=> @ {local}: {_happening(event)}\n"
 

@@ -252,7 +252,7 @@ def report_bytes(system: System) -> int:
 def _compile_end_builder(
     program: Traced, ordinal: int, timestamp: float, duration: int, max_bytes: int
 ) -> Callable[[], IpuTraceEvent]:
-    """Makes the event later: listing a large program takes seconds."""
+    """Returns a function that makes the event later: a large listing takes seconds."""
     return lambda: event_messages.compile_end(program, ordinal, timestamp, duration, max_bytes)
 
 

@@ -223,7 +223,7 @@ def _raise_interrupt() -> None:
 
 
 def _ctrl_c_raises() -> bool:
-    """Whether Ctrl-C raises KeyboardInterrupt; other handlers may want the program to go on."""
+    """Returns whether Ctrl-C raises KeyboardInterrupt, as other handlers may continue."""
     return signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

@@ -68,7 +68,7 @@ class _Shown:
         self._text = text
 
     def __repr__(self) -> str:
-        """The text, for frontends without HTML."""
+        """Returns the text, for frontends without HTML."""
         return self._text
 
     def _repr_html_(self) -> str:

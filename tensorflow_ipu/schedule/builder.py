@@ -59,7 +59,7 @@ def build(description: PipelineDescription) -> Schedule:
 
 
 def _visits(description: PipelineDescription) -> _Visits:
-    """All times that a stage runs, with slots counted without the empty ones."""
+    """Returns all times that a stage runs, with slots counted without the empty ones."""
     stages, mini_batches = description.stages, description.mini_batches
     grids = [slots.forward_slots(description)]
     if description.training:
@@ -81,7 +81,7 @@ def _visits(description: PipelineDescription) -> _Visits:
 
 
 def _steps(description: PipelineDescription, visits: _Visits) -> np.ndarray:
-    """The first step of each visit."""
+    """Returns the first step of each visit."""
     number = visits.slot.max(initial=-1) + 1
     # Which stages run in a slot, and for how many steps. No schedule runs one twice in a slot.
     lengths = np.zeros((number, description.stages), np.int64)
@@ -98,7 +98,7 @@ def _steps(description: PipelineDescription, visits: _Visits) -> np.ndarray:
 
 
 def _starts(lengths: Sequence[int], ipus: Sequence[Sequence[int]]) -> list[int]:
-    """Where in a slot each stage starts: as soon as all its IPUs are free."""
+    """Returns the start of each stage in a slot: as soon as all its IPUs are free."""
     free: dict[int, int] = {}
     starts = []
     for length, of_stage in zip(lengths, ipus):
@@ -110,7 +110,7 @@ def _starts(lengths: Sequence[int], ipus: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _rows(description: PipelineDescription, visits: _Visits, step: np.ndarray) -> np.ndarray:
-    """Rows of the table at the given steps, one for each IPU of a visit's stage."""
+    """Returns the rows of the table at the given steps, one for each IPU of a visit's stage."""
     ipus = description.ipus_of_stages
     numbers = np.array([len(of_stage) for of_stage in ipus])[visits.stage]
     visit = np.repeat(np.arange(len(numbers)), numbers)

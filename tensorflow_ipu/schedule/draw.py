@@ -110,7 +110,7 @@ def _description(picture: _Picture) -> str:
 
 
 def _axes(picture: _Picture) -> list[str]:
-    """The numbers of the steps and the names of the IPUs, with empty cells in each row."""
+    """Returns the numbers of the steps and the names of the IPUs, with empty cells in each row."""
     lines = [_text("ink", _MARGIN, picture.head - 6, "step")]
     for step in picture.part.shown():
         middle = picture.x(step) + picture.cell / 2
@@ -128,7 +128,7 @@ def _axes(picture: _Picture) -> list[str]:
 
 
 def _cells(picture: _Picture) -> list[str]:
-    """The entries."""
+    """Returns the cells of the entries."""
     return [line for entry in picture.entries for line in _cell(picture, entry)]
 
 
@@ -158,13 +158,13 @@ def _legend(picture: _Picture) -> list[str]:
 
 
 def _legend_text(schedule: Schedule) -> str:
-    """Text as long as the legend."""
+    """Returns a text as long as the legend."""
     meanings = grid.meanings(schedule).items()
     return "".join(f"{key} {name}" + 5 * " " for key, name in meanings) + grid.note(schedule)
 
 
 def _wrapped(title: str, longest: int = 100) -> list[str]:
-    """A title in lines that break after commas."""
+    """Returns a title in lines that break after commas."""
     lines = [""]
     for fact in title.split(", "):
         separator = ", " if lines[-1] else ""

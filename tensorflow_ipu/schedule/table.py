@@ -135,7 +135,7 @@ class Schedule:
         return self.svg()
 
     def _in_flight_in(self, stage: int) -> int:
-        """The number of mini-batches in flight in one stage."""
+        """Returns the number of mini-batches in flight in one stage."""
         ipu = self.description.ipus_of_stages[stage][0]
         rows = self.table[(self.table["stage"] == stage) & (self.table["ipu"] == ipu)]
         forward = rows["step"][rows["phase"] == Phase.FORWARD]

@@ -30,7 +30,7 @@ def render(schedule: Schedule, max_steps: int) -> str:
 
 
 def _table(schedule: Schedule, part: grid.ShownSteps) -> list[str]:
-    """The rows of the table under a row of step numbers."""
+    """Returns the rows of the table under a row of step numbers."""
     labels = {
         (entry.ipu, entry.step): grid.label(schedule, entry)
         for entry in grid.entries(schedule, part)

@@ -119,7 +119,7 @@ def timed(schedule: Schedule, costs: Costs) -> Timing:
 
 
 def _durations(table: np.ndarray, row: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """How long each entry takes."""
+    """Returns the cycles of each entry."""
     recomputation = matrix[Phase.RECOMPUTE, table["stage"], row]
     return matrix[table["phase"], table["stage"], row] + np.where(
         table["fused"], recomputation, 0.0
@@ -127,7 +127,7 @@ def _durations(table: np.ndarray, row: np.ndarray, matrix: np.ndarray) -> np.nda
 
 
 def _waits(group: np.ndarray, duration: np.ndarray) -> np.ndarray:
-    """The sum of the durations of the earlier members of each entry's group."""
+    """Returns the sum of the durations of the earlier members of each entry's group."""
     waits = np.zeros_like(duration)
     order = np.argsort(group, kind="stable")
     follows = np.flatnonzero(np.diff(group[order]) == 0)
@@ -142,7 +142,7 @@ def _waits(group: np.ndarray, duration: np.ndarray) -> np.ndarray:
 
 
 def _matrix(description: PipelineDescription, costs: Costs) -> np.ndarray:
-    """Costs by phase, stage and used IPU; a phase without costs takes no time."""
+    """Returns the costs by phase, stage and used IPU; a phase without costs takes no time."""
     if description.training and costs.backward is None:
         raise ValueError("A pipeline that trains has backward passes: give Costs.backward.")
     by_phase = {

@@ -43,7 +43,7 @@ def accumulator_dtype(dtype: Any, variable: Any) -> dtypes.DType:
 
 
 def _is_dtype(value: Any) -> bool:
-    """Whether a callable, such as `np.float32`, is a type and not a function."""
+    """Returns whether a callable is a type, such as `np.float32`, and no function."""
     try:
         dtypes.as_dtype(value)
     except TypeError:

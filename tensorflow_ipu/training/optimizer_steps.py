@@ -114,7 +114,7 @@ class _GraphGradients:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Has nothing to end: a graph records everything."""
+        """Does nothing: a graph records everything."""
 
     def gradient(
         self, target: Any, sources: Sequence[Any], output_gradients: Any = None

@@ -35,7 +35,7 @@ def move_variable_initialization_to_cpu(graph: tf.Graph | None = None) -> None:
 
 
 def _anchor(graph: tf.Graph) -> tf.Operation:
-    """The op on the CPU that the moved ops are colocated with, made at the first call."""
+    """Returns the op on the CPU that the moved ops are colocated with, made at the first call."""
     try:
         existing = graph.get_operation_by_name(_ANCHOR)
     except KeyError:
@@ -52,7 +52,7 @@ def _anchor(graph: tf.Graph) -> tf.Operation:
 
 
 def _initial_value_ops(graph: tf.Graph) -> set[tf.Operation]:
-    """The ops that initial values are computed from, except those that use a resource."""
+    """Returns the ops that initial values are computed from, except those that use a resource."""
     pending = [
         variable.initializer.inputs[1].op
         for variable in graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)

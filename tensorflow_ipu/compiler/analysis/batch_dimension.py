@@ -54,7 +54,7 @@ def batched_dimension(
 
 
 def _product(attributes: Mapping[str, Any], inputs: Sequence[Batched]) -> int | None:
-    """For a matrix product: rows come from the first matrix, columns from the second."""
+    """Returns the batched dimension of a matrix product: rows are the first operand's."""
     for position, name in enumerate(("transpose_a", "transpose_b")):
         batched = inputs[position][1]
         kept = position ^ bool(attributes.get(name))

@@ -52,7 +52,7 @@ def _is_scalar(node: node_def_pb2.NodeDef) -> bool:
 
 
 def _is_constant(nodes: list[node_def_pb2.NodeDef]) -> bool:
-    """Whether everything follows from constants, by ops without side effects."""
+    """Returns whether everything follows from constants, by ops without side effects."""
     has_argument = False
     names = {node.name for node in nodes}
     for node in nodes:

@@ -168,7 +168,7 @@ def _scopes(name: str) -> list[str]:
 
 @functools.lru_cache(maxsize=65536)
 def _is_inside(part: str) -> bool:
-    """Whether a part of a name is inside of a layer: an op, such as `MatMul_1`, or its helper."""
+    """Returns whether a scope is inside of a layer: an op such as `MatMul_1`, or a helper."""
     base = _base(part)
     if _INSIDE.fullmatch(base):
         return True
@@ -176,12 +176,12 @@ def _is_inside(part: str) -> bool:
 
 
 def _base(part: str) -> str:
-    """A part of a name without the number that makes it unique."""
+    """Returns a part of a name without its uniquifying number."""
     return _NUMBER.sub("", part)
 
 
 def _owner(name: str, known: frozenset[str]) -> str:
-    """The variable that an optimizer's state belongs to: its name is inside of the state's."""
+    """Returns the variable of an optimizer's state: its name is inside of the state's."""
     parts = name.split("/")
     for size in range(len(parts) - 1, 0, -1):
         for start in range(len(parts) - size + 1):

@@ -147,7 +147,7 @@ def of_update(node: node_def_pb2.NodeDef) -> Options | None:
 
 
 def _descriptions(program: Program) -> list[dict[str, Any]]:
-    """The descriptions of gradient accumulations and pipelines."""
+    """Returns the descriptions of gradient accumulations and pipelines."""
     return [
         json.loads(node.attr[attribute].s)
         for _, node in program.nodes()

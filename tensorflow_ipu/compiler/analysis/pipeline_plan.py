@@ -43,7 +43,7 @@ class PipelinePlan:
     )
 
     def __str__(self) -> str:
-        """The stages, then the schedule as a grid."""
+        """Returns the stages, then the schedule as a grid."""
         mapping = self.schedule.description.ipus_of_stages
         lines = [f"pipeline {self.name}"]
         for index, (functions, ipus) in enumerate(zip(self.stages, mapping)):

@@ -81,13 +81,13 @@ def _own(graph: Any, unknown: int, calls: collections.Counter[str]) -> int:
 
 
 def _variable_size(op: ops.Operation) -> int:
-    """Bytes of a variable of a run, such as an accumulator."""
+    """Returns the bytes of a variable of a run, such as an accumulator."""
     shape, dtype = op.get_attr("shape"), op.get_attr("dtype")
     return math.prod(dim.size for dim in shape.dim) * int(dtypes.as_dtype(dtype).size)
 
 
 def _size(tensor: ops.Tensor, unknown: int) -> int:
-    """Bytes of a tensor; handles have none."""
+    """Returns the bytes of a tensor; handles have none."""
     dtype = tensor.dtype
     if dtype in _HANDLES:
         return 0

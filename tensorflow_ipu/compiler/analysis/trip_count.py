@@ -112,7 +112,7 @@ def _limit(
 
 
 def _argument_index(tensor: tf.Tensor, function: FunctionGraph) -> int | None:
-    """Which argument of a function a tensor is."""
+    """Returns the index of the argument that a tensor is, None if it is none."""
     for index, argument in enumerate(function.inputs):
         if argument is tensor or argument.name == tensor.name:
             return index
@@ -122,7 +122,7 @@ def _argument_index(tensor: tf.Tensor, function: FunctionGraph) -> int | None:
 def _counter(
     index: int, body: FunctionGraph, initial: Sequence[np.ndarray | None]
 ) -> _Counter | None:
-    """The loop variable of an index as a counter, `None` if it is not one."""
+    """Returns the counter of a loop variable by index, `None` if it is not one."""
     start = initial[index]
     if start is None or start.ndim or not np.issubdtype(start.dtype, np.integer):
         return None
@@ -139,7 +139,7 @@ def _counter(
 
 
 def _iterations(comparison: str, counter: _Counter, bound: int) -> float:
-    """Iterations until `counter <comparison> bound` first fails.
+    """Returns the iterations until `counter <comparison> bound` first fails.
 
     With start s, step d and bound b: ceil((b - s) / d) for "less" and a rising counter; the other
     comparisons are brought to that form.

@@ -77,7 +77,7 @@ def _element_bytes(dtype: str) -> int:
 
 
 def _updated_bytes(op: tf.Operation) -> int | None:
-    """Size of the update, in each of the variables: the weights and the optimizer's slots."""
+    """Returns the bytes of an update, in each variable: weights and optimizer slots."""
     inputs = op.inputs
     names = [argument.name for argument in op.op_def.input_arg]
     update = next((name for name in _UPDATE_INPUTS if name in names), None)

@@ -122,7 +122,7 @@ class _Search:
         self._seen = {*self._positions, id(self.variables), id(self.owners)}
 
     def step(self) -> None:
-        """Goes one step further, for the handles whose owners are not known."""
+        """Extends the search by one step, for the handles without known owners."""
         ended = {index for index, owners in enumerate(self.owners) if owners}
         self._seen.add(id(self._objects))
         following: list[Any] = []

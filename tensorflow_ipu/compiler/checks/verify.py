@@ -187,7 +187,7 @@ def _mend(op: str) -> str:
 
 
 def _uses_strings(node: node_def_pb2.NodeDef) -> bool:
-    """Whether strings go into or come out of a node: by its attributes, or always."""
+    """Returns whether a node has string operands or results: by its attributes, or always."""
     definition = op_def_registry.get(node.op)
     if definition is not None and _has_string_arguments(definition):
         return True

@@ -105,7 +105,7 @@ class _Builder:
         )
 
     def _called(self, node: node_def_pb2.NodeDef) -> list[str]:
-        """Names of the functions that an op runs, in the order of the listing."""
+        """Returns the names of the functions that an op runs, in the order of the listing."""
         if node.op in self._importer:
             return [node.op]
         definition = op_def_registry.get(node.op)

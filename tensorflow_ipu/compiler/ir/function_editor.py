@@ -148,7 +148,7 @@ def control_inputs(node: node_def_pb2.NodeDef) -> list[str]:
 
 
 def replace_data_inputs(node: node_def_pb2.NodeDef, data: Sequence[str]) -> None:
-    """Gives a node other data inputs, and the same control inputs."""
+    """Replaces the data inputs of a node, and keeps its control inputs."""
     inputs = [*data, *control_inputs(node)]
     del node.input[:]
     node.input.extend(inputs)

@@ -99,7 +99,7 @@ class FunctionImporter:
         return self._definitions[name]
 
     def __contains__(self, name: str) -> bool:
-        """Whether the library has a function of this name."""
+        """Returns whether the library has a function of this name."""
         return name in self._definitions
 
     def tensors(self, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -265,7 +265,7 @@ def _bind(node: node_def_pb2.NodeDef, binding: Binding) -> None:
 
 
 def _set_scratch_shapes(graph: tf.Graph, graph_def: graph_pb2.GraphDef) -> None:
-    """Gives the scratch outputs of CPU kernels their shape."""
+    """Sets the shapes of the scratch outputs of CPU kernels."""
     for node in graph_def.node:
         if node.op in _SCRATCH_OUTPUTS:
             scratch = graph.get_operation_by_name(node.name).outputs[_SCRATCH_OUTPUTS[node.op]]

@@ -60,7 +60,7 @@ def ipus_of(node: node_def_pb2.NodeDef) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1024)
 def _sharding_devices(sharding: bytes) -> tuple[int, ...]:
-    """Devices in a serialised `OpSharding`; one without any asks for nothing."""
+    """Returns the devices of a serialised `OpSharding`; none if it requests none."""
     parsed = xla_data_pb2.OpSharding.FromString(sharding)
     return tuple(parsed.tile_assignment_devices) or INHERITED
 

@@ -50,7 +50,7 @@ def topological(nodes: Sequence[node_def_pb2.NodeDef]) -> tuple[node_def_pb2.Nod
 
 
 def _sources(nodes: Sequence[node_def_pb2.NodeDef]) -> list[list[int]]:
-    """Positions of the nodes that each node waits for.
+    """Returns the positions of each node's predecessors.
 
     The back edge of a v1 loop is left out: its `Merge` runs for the first time without it.
     """

@@ -107,6 +107,6 @@ class _Functions:
 
 
 def _tensors(references: list[str], arguments: frozenset[str]) -> tuple[str, ...]:
-    """The names of tensors; an argument has one name, however a node refers to it."""
+    """Returns the names of tensors; all references to an argument become one name."""
     makers = [(reference.partition(":")[0], reference) for reference in references]
     return tuple([maker if maker in arguments else reference for maker, reference in makers])

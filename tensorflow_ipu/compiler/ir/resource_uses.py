@@ -74,7 +74,7 @@ class _Finder:
                 self.uses.append(Use(("feed", node.attr["feed_id"].s), node))
 
     def _visit_called(self, node: node_def_pb2.NodeDef, resources: _Known) -> bool:
-        """Goes into the functions that a node runs; returns whether it is a node that does."""
+        """Visits the functions that a node runs; returns whether it runs any."""
         if node.op in self._functions:
             self.visit(node.op, resources)
             return True

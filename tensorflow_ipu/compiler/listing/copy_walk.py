@@ -71,7 +71,7 @@ class CopyWalk(Fixpoint[CalledOp, Operand]):
         return [output(record, index, fixed) for index in range(len(record.outputs))]
 
     def _use(self, value: PlacedTensor, ipu: int, record: OpRecord) -> None:
-        """Brings a value to an IPU, for an op."""
+        """Copies a value to an IPU, for an op."""
         if value.fixed or ipu in value.ipus:
             return
         if not value.ipus:
@@ -210,7 +210,7 @@ def _runs_of_body(record: OpRecord, body: Call) -> OpRecord:
 
 
 def _is_fixed(op: CalledOp, inputs: Operands) -> bool:
-    """Whether the results of an op are known when the program is compiled."""
+    """Returns whether the results of an op are compile-time constants."""
     if op.record.type == "Const":
         return True
     if op.stateful or op.calls or not inputs:

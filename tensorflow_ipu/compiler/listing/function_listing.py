@@ -141,7 +141,7 @@ class FunctionLister:
         return num_bytes(self._function.graph.get_tensor_by_name(name))
 
     def _constant(self, tensor: tf.Tensor) -> np.ndarray | None:
-        """The value of a constant, or of a counter when its loop has ended."""
+        """Returns the value of a constant, or of a counter when its loop has ended."""
         tensor = through_identities(tensor)
         counter = self._counters.get((tensor.op.name, tensor.value_index))
         return constant_value(tensor) if counter is None else counter
@@ -208,7 +208,7 @@ class FunctionLister:
     def _nested(
         self, name: str, bindings: tuple[Binding, ...], caller: OpRecord, runs: int | None
     ) -> list[OpRecord]:
-        """The ops of a function, one level deeper than the op that runs it."""
+        """Returns the ops of a function, one level deeper than the op that runs it."""
         return [
             record._replace(
                 ipus=caller.ipus if record.ipus == INHERITED else record.ipus,
@@ -232,7 +232,7 @@ def _in_frame(records: Iterable[OpRecord], frame: int) -> list[OpRecord]:
 
 
 def _total(sizes: Iterable[int | None]) -> int | None:
-    """A sum, `None` if a part is."""
+    """Returns a sum, `None` if a summand is."""
     total = 0
     for size in sizes:
         if size is None:

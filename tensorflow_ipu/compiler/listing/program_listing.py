@@ -103,12 +103,12 @@ class _Lister:
         return self._results.get((name, bindings), {})
 
     def may_run_functions(self, op: tf.Operation) -> bool:
-        """Whether ops of this type run functions; asked for every op, so remembered."""
+        """Returns whether ops of this type run functions, cached."""
         if op.type not in self._runs_functions:
             called = op.type in self._importer
             self._runs_functions[op.type] = called or bool(function_attributes(op))
         return self._runs_functions[op.type]
 
     def origin(self, function: str, node: str) -> Origin:
-        """Where an op comes from."""
+        """Returns the origin of an op."""
         return NOWHERE if self._sources is None else self._sources.origin(function, node)

@@ -89,12 +89,12 @@ def format_listing(records: Sequence[OpRecord]) -> str:
 
 
 def _runs(record: OpRecord) -> int:
-    """Executions of an op to count with."""
+    """Returns the executions by which an op is counted."""
     return 1 if record.runs is None else record.runs
 
 
 def _row(record: OpRecord) -> tuple[str, ...]:
-    """The cells of an op."""
+    """Returns the cells of an op's row."""
     op_type = "  " * record.depth + record.type
     if record.trip_count is not None:
         op_type += f" x{record.trip_count}"
@@ -111,12 +111,12 @@ def _row(record: OpRecord) -> tuple[str, ...]:
 
 
 def _stage(record: OpRecord) -> str:
-    """The cell of an op's pipeline stage and phase, as in `2 backward`."""
+    """Returns the cell of an op's pipeline stage and phase, as in `2 backward`."""
     return f"{'' if record.stage is None else record.stage} {record.phase}".strip()
 
 
 def _totals(records: Sequence[OpRecord]) -> list[str]:
-    """The lines below the table."""
+    """Returns the lines below the table."""
     total = work_total(records)
     types = Counter(record.type for record in records)
     shown = [f"{count} {name}" for name, count in types.most_common(_TYPES_SHOWN)]

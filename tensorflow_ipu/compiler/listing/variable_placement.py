@@ -142,7 +142,7 @@ def format_variables(records: Sequence[VariableRecord]) -> str:
 
 
 def _description(node: node_def_pb2.NodeDef) -> ArgumentSpec:
-    """A variable of a run, described like an argument."""
+    """Returns a variable of a run, described like an argument."""
     shape = tensor_shape.TensorShape(node.attr["shape"].shape)
     dtype = dtypes.as_dtype(node.attr["dtype"].type)
     return ArgumentSpec(node.name, dtype, tuple(shape.as_list()), is_variable=True)
@@ -236,7 +236,7 @@ class _Placer:
         return False, False
 
     def _offloads(self, memory: memory_options.Options | None) -> bool:
-        """Whether an update keeps its variables in remote memory."""
+        """Returns whether an update keeps its variables in remote memory."""
         if memory is None:
             return False
         wanted = memory.get("offload_weight_update_variables")

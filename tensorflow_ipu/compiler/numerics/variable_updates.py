@@ -118,7 +118,7 @@ class Updates:
         replace_data_inputs(node, [variable, final])
 
     def _apply_half(self, node: node_def_pb2.NodeDef) -> None:
-        """Lets the rule of an optimizer work on float32 copies of its variables."""
+        """Makes the rule of an optimizer work on float32 copies of its variables."""
         editor = self._editor
         controls = control_inputs(node)
         given = list(zip(data_inputs(node), input_types(node)))

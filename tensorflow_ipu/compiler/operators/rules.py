@@ -124,7 +124,7 @@ def _pad(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> str
 
 
 def _is_slice_gradient(node: node_def_pb2.NodeDef, function: str, constants: Constants) -> bool:
-    """Whether the paddings are `[begin, shape - size - begin]`, so that the result has a shape."""
+    """Returns whether paddings are `[begin, shape - size - begin]`, of a known shape."""
 
     def maker(reference: str, op: str) -> node_def_pb2.NodeDef | None:
         found = constants.calls.node(Tensor(function, reference))

@@ -164,7 +164,7 @@ class _Extraction:
         self._function.node_def.extend(kept)
 
     def _use_results(self) -> None:
-        """Lets users have the results: ops of the device the broadcast ones, to all replicas."""
+        """Passes the results to users: to ops of the device as broadcasts, to all replicas."""
         broadcast = {}
         for index, reference in enumerate(self._results):
             broadcast[reference] = f"{self._prefix}/broadcast_{index}:output:0"
@@ -193,7 +193,7 @@ class _Extraction:
         return [*data, *_unique(waits)]
 
     def _wait_for_conditional(self) -> None:
-        """Makes the conditional a control result, in place of nodes in it that were."""
+        """Makes the conditional a control result, instead of nodes inside it."""
         function = self._function
         gone = [key for key, name in function.control_ret.items() if name in self._names]
         for key in gone:

@@ -15,7 +15,7 @@ _NOT_WAITING = (types_pb2.DT_RESOURCE, types_pb2.DT_VARIANT)
 
 
 def run(program: Program, target: Target) -> None:
-    """Lets effects wait for all arguments of their function, and all its results for the effects.
+    """Makes effects wait for all arguments of their function, and its results for the effects.
 
     TensorFlow inlines the call of a function if the function's control results cover all effects
     and something waits for the end of the call. If not, it drops results that the caller does not

@@ -15,7 +15,7 @@ _LOSS = "SparseSoftmaxCrossEntropyWithLogits"
 
 
 def run(program: Program, target: Target) -> None:
-    """Gives the examples whose label is no class a loss and a gradient of NaN.
+    """Makes loss and gradient NaN for examples whose label is no class.
 
     Compiled programs do that. TensorFlow's kernel for the CPU ends with an error, and so would a
     program whose data have such labels for examples that do not count.

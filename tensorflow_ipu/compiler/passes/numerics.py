@@ -130,7 +130,7 @@ class _Rewriter:
         )
 
     def run(self) -> None:
-        """Takes the arguments, the nodes in order, then the results."""
+        """Rewrites the arguments, the nodes in order, then the results."""
         wide = self._name in self._context.wide_functions
         if wide:
             self._editor.take_wide_arguments()
@@ -166,7 +166,7 @@ class _Rewriter:
         return True
 
     def _check_cast(self, node: node_def_pb2.NodeDef) -> None:
-        """Lets a cast to integers end the program where a value has none."""
+        """Adds a trap to a cast to integers of values out of range."""
         (operand,) = data_inputs(node)
         half = _is_from_half(node)
         check = self._editor.add(
@@ -186,7 +186,7 @@ class _Rewriter:
         return self._context.wide_lists and wide_tensors.is_list_op(node)
 
     def _use_wide_form(self, node: node_def_pb2.NodeDef) -> None:
-        """Makes a node that rounds nothing take and give float32 in place of float16."""
+        """Rewrites a node without rounding to take and return float32 instead of float16."""
         references = [name for name, kind in _references(node) if kind == types_pb2.DT_HALF]
         self._use_wide(node)
         for reference in references:
@@ -206,7 +206,7 @@ class _Rewriter:
         return True
 
     def _rewrite_exact(self, node: node_def_pb2.NodeDef) -> bool:
-        """Lets a node that rounds nothing work on wide tensors, if its operands are wide."""
+        """Rewrites a node without rounding to wide tensors, if its operands are wide."""
         types = input_types(node)
         halves = [name for name, kind in zip(data_inputs(node), types) if kind == types_pb2.DT_HALF]
         if not halves or not self._editor.is_wide(halves[0]):
@@ -217,7 +217,7 @@ class _Rewriter:
         return True
 
     def _use_wide(self, node: node_def_pb2.NodeDef) -> list[int]:
-        """Makes a node one of float32; returns the types of its operands then."""
+        """Rewrites a node to float32; returns the types of its operands."""
         types = input_types(node)
         editor = self._editor
         replace_data_inputs(

@@ -53,7 +53,7 @@ def run(program: Program, target: Target) -> None:
 
 
 def _name_all_ipus(program: Program) -> None:
-    """Gives the ops that are on all IPUs the indices of these."""
+    """Replaces "all IPUs" of ops by the indices of the IPUs."""
     everywhere = node_sharding.sharding_attribute(list(range(node_sharding.ipus_used(program))))
     for _, node in program.nodes():
         if node_ipus(node) == (node_sharding.ALL_IPUS,):
@@ -61,7 +61,7 @@ def _name_all_ipus(program: Program) -> None:
 
 
 def _place_by_resource(uses: Sequence[resource_uses.Use]) -> None:
-    """Rule 1."""
+    """Places ops by the variables and feeds that they use: rule 1."""
     homes: dict[resource_uses.Resource, attr_value_pb2.AttrValue] = {}
     for use in uses:
         if node_ipus(use.node):
@@ -98,7 +98,7 @@ def _spread(program: Program) -> set[str]:
 
 
 def _place_by_neighbors(function: function_pb2.FunctionDef, spread: set[str]) -> None:
-    """Rules 2 and 3, in one function."""
+    """Places the ops of one function by producers and users: rules 2 and 3."""
     ordered = node_order.topological(function.node_def)
     nodes = {node.name: node for node in ordered}
     users: dict[str, list[str]] = {name: [] for name in nodes}
@@ -130,10 +130,10 @@ def _sweep(
 
 
 def _is_free(node: node_def_pb2.NodeDef) -> bool:
-    """Whether an op names no IPU and is not on the host."""
+    """Returns whether an op names no IPU and is not on the host."""
     return not node_ipus(node) and OUTSIDE_ATTRIBUTE not in node.attr
 
 
 def _inputs(node: node_def_pb2.NodeDef) -> list[str]:
-    """Names of the nodes (and arguments) that make the data inputs of a node."""
+    """Returns the names of the nodes (and arguments) that make the data inputs of a node."""
     return [input_node(name) for name in node.input if not name.startswith("^")]

@@ -80,7 +80,7 @@ def run(program: Program, target: Target) -> None:
 
 
 def _use_device_shuffle(node: node_def_pb2.NodeDef, stream: int) -> None:
-    """Shuffles have no stateless op in TensorFlow, so the engine has one."""
+    """Replaces a shuffle by the engine's op, as TensorFlow has no stateless one."""
     node.op = "IpuRandomShuffle"
     for attribute in ("seed", "seed2"):
         node.attr.pop(attribute, None)
@@ -88,7 +88,7 @@ def _use_device_shuffle(node: node_def_pb2.NodeDef, stream: int) -> None:
 
 
 def _use_device_sampler(node: node_def_pb2.NodeDef, stream: int) -> None:
-    """TensorFlow's samplers keep a state, so the engine has one without, with equal results."""
+    """Replaces a stateful sampler by the engine's stateless one, with equal results."""
     node.attr["distribution"].s = _CANDIDATES[node.op]
     node.attr["stream"].i = stream
     node.op = "IpuCandidateSampler"

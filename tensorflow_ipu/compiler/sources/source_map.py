@@ -182,7 +182,7 @@ def original_op(op: tf.Operation) -> tf.Operation | None:
 
 
 def _operation(graph: tf.Graph, node: str) -> tf.Operation | None:
-    """The op of a name, None if the graph has none."""
+    """Returns the op of a name, None if the graph has none."""
     # In the definition of a function an op whose name is also that of a result has another one.
     for name in (node, _RENAMED.sub("", node)):
         with contextlib.suppress(KeyError):

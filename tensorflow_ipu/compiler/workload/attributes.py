@@ -147,12 +147,12 @@ def is_uniform(node: node_def_pb2.NodeDef) -> bool:
 
 
 def _is_data(field: Any) -> bool:
-    """Whether a field of a tensor holds its elements."""
+    """Returns whether a field of a tensor holds its elements."""
     return bool(field.name.endswith("_val"))
 
 
 def _plain(value: attr_value_pb2.AttrValue) -> Any:
-    """An attribute's value as plain data, None for functions, tensors and bytes."""
+    """Returns an attribute's value as plain data, None for functions, tensors and bytes."""
     kind = value.WhichOneof("value")
     if kind in ("i", "f", "b"):
         return getattr(value, kind)
@@ -182,7 +182,7 @@ _TYPE_NAMES: dict[int, str] = {}
 
 
 def _type_name(number: int) -> str:
-    """Name of an element type, remembered: looking it up takes long."""
+    """Returns the name of an element type, cached."""
     if number not in _TYPE_NAMES:
         _TYPE_NAMES[number] = str(tf.as_dtype(number).name)
     return _TYPE_NAMES[number]

@@ -152,7 +152,7 @@ def _batch(ops: Sequence[OpRecord], arguments: Sequence[ArgumentSpec]) -> int | 
 
 
 def _copies(copies: Sequence[CopyRecord], drafts: Sequence[Draft]) -> tuple[Copy, ...]:
-    """The copies between IPUs.
+    """Returns the copies between IPUs.
 
     A result of an op is copied in its stage and phase. A variable is copied for the function that
         uses it: in the function of the weight update, as often as weights are updated.

@@ -55,7 +55,7 @@ class Draft:
         return op_names.is_call(self.record.type)
 
     def op(self) -> Op:
-        """The op."""
+        """Returns the op of the Workload."""
         record = self.record
         loop = op_names.is_loop(record.type)
         exact = self.exact and record.runs is not None

@@ -34,7 +34,7 @@ from tensorflow_ipu.planner.workload import Variable
 
 
 def assign(drafts: Sequence[Draft], layers: LayerNames, variables: Sequence[Variable]) -> None:
-    """Gives ops their phases and layers.
+    """Assigns ops their phases and layers.
 
     Args:
         drafts: drafts of the ops, in order.
@@ -111,7 +111,7 @@ class _Assignment:
         self._latest: dict[int, int] = {}
 
     def run(self) -> None:
-        """Gives all ops their layers."""
+        """Assigns all ops their layers."""
         for position, draft in enumerate(self._drafts):
             if draft.caller is not None:
                 if self._drafts[draft.caller].calls or draft.caller in self._in_calls:
@@ -146,7 +146,7 @@ class _Assignment:
         return found
 
     def _of_sources(self, position: int) -> str:
-        """The layer of the ops that an op's data come from."""
+        """Returns the layer of the ops that an op's data come from."""
         draft = self._drafts[position]
         if draft.end > position + 1 and not draft.calls:
             return ""  # a loop or conditional may have the whole program in it
@@ -178,12 +178,12 @@ def _most_common(layers: Iterable[str]) -> str:
 
 
 def _function_of(record: OpRecord) -> tuple[str, str] | None:
-    """The function of the user's program that an op was made in."""
+    """Returns the function of the user's program that an op was made in."""
     return None if record.source is None else (record.source.file, record.source.function)
 
 
 def _spread_updates(drafts: Sequence[Draft], makers: Makers) -> None:
-    """Gives ops of an optimizer the layer of the variable that their results update."""
+    """Assigns ops of an optimizer to the layer of the variable that their results update."""
     assigned = {
         position: draft.layer
         for position, draft in enumerate(drafts)

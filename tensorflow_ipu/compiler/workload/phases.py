@@ -109,7 +109,7 @@ def _sources_of_all(drafts: Sequence[Draft], ends: Iterable[int], makers: Makers
 
 
 def _computes(draft: Draft) -> bool:
-    """Whether an op makes something new of tensors with more than one element."""
+    """Returns whether an op computes new data of tensors with several elements."""
     if draft.known or draft.record.type in _PASSES:
         return False
     operands = (*draft.inputs, *draft.outputs)
@@ -117,7 +117,7 @@ def _computes(draft: Draft) -> bool:
 
 
 def _adds_up(draft: Draft, accumulators: frozenset[str]) -> bool:
-    """Whether an op adds gradients of a mini-batch to a sum that lasts longer."""
+    """Returns whether an op adds gradients of a mini-batch to a sum that lasts longer."""
     return (
         not draft.phase
         and op_names.is_update(draft.record.type)
@@ -128,7 +128,7 @@ def _adds_up(draft: Draft, accumulators: frozenset[str]) -> bool:
 def _passes_gradients(
     drafts: Sequence[Draft], position: int, callers: set[int], makers: Makers
 ) -> bool:
-    """Whether an op adds gradients up, passes one on, or calls a function of gradients."""
+    """Returns whether an op adds gradients up, passes one on, or calls a function of gradients."""
     kind = drafts[position].record.type
     if kind == _WHOLE:
         maker = makers.get(drafts[position].inputs[0].buffer, position)

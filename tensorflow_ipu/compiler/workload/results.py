@@ -88,7 +88,7 @@ def compute(
 
 
 def _constant(op: CalledOp, result: Value, buffers: Buffers) -> None:
-    """Small integers are part of the program, other constants have a buffer."""
+    """Places a constant: small integers are part of the program, others have a buffer."""
     result.fixed = True
     if result.is_index:
         result.constant = constant_of(op.node, LARGEST_INDEX)
@@ -98,7 +98,7 @@ def _constant(op: CalledOp, result: Value, buffers: Buffers) -> None:
 
 
 def _list(record: OpRecord, inputs: list[Value], result: Value, buffers: Buffers) -> None:
-    """A list has a buffer for all its elements."""
+    """Places a list: one buffer for all its elements."""
     shape_input, count_input = _LIST_MAKERS[record.type]
     shape = inputs[shape_input].constant
     known = shape is not None and shape.ndim == 1 and bool((shape >= 0).all())
@@ -120,7 +120,7 @@ def _complete(
     index: int,
     buffers: Buffers,
 ) -> None:
-    """Gives a result the shape that follows from the inputs, if TensorFlow does not infer it."""
+    """Sets the shape of a result from the inputs, if TensorFlow does not infer it."""
     shape: tuple[int, ...] | None = None
     if record.type in _LIST_READERS and inputs and inputs[0].buffer is not None:
         kept = buffers[inputs[0].buffer]
@@ -190,7 +190,7 @@ def _batched(
     buffers: Buffers,
     batch: int | None,
 ) -> int | None:
-    """Which dimension of a result grows with the batch."""
+    """Returns the dimension of a result that grows with the batch."""
     if not inputs:
         fed = record.type == op_names.INFEED
         return 0 if fed and batch is not None and result.shape[:1] == (batch,) else None
@@ -206,7 +206,7 @@ def _batched(
 
 
 def _is_fixed(op: CalledOp, inputs: list[Value]) -> bool:
-    """Whether the results of an op are known when the program is compiled."""
+    """Returns whether the results of an op are compile-time constants."""
     if op.stateful or not inputs:
         return False
     if op.record.type in _OF_SHAPES:
@@ -230,7 +230,7 @@ def _facts(record: OpRecord, inputs: list[Value], results: list[Value]) -> None:
 
 
 def _shape_fact(op_type: str, shape: tuple[int, ...]) -> np.ndarray:
-    """The result of an op that tells the shape of its input."""
+    """Returns the result of an op that returns the shape of its operand."""
     if op_type == "Size":
         return np.asarray(math.prod(shape))
     return np.asarray(len(shape) if op_type == "Rank" else shape, np.int64)

@@ -77,7 +77,7 @@ def stage_options(pipeline: PipelinePlan) -> dict[tuple[int, str], dict[str, str
 
 
 def _proportions(config: IPUConfig) -> dict[str, Any]:
-    """Arguments of Settings for the memory that ops may take, where an option says it."""
+    """Returns arguments of Settings for the memory of ops, where an option sets it."""
     given = {
         "convolution_proportion": config.convolutions.poplar_options.get(_PROPORTION),
         "matmul_proportion": config.matmuls.poplar_options.get(_PROPORTION),
@@ -87,7 +87,7 @@ def _proportions(config: IPUConfig) -> dict[str, Any]:
 
 
 def _partials(system: System) -> dict[str, Any]:
-    """Arguments of Settings for the types in which ops add, where an option says it."""
+    """Returns arguments of Settings for the types of sums, where an option sets it."""
     given = {
         "convolution_partials": system.partials_type("convolutions"),
         "matmul_partials": system.partials_type("matmuls"),

@@ -227,7 +227,7 @@ class WorkloadWalk(Dataflow[CalledOp, Value]):
         return state
 
     def _attributes_of(self, op: CalledOp) -> Mapping[str, Any]:
-        """Attributes of an op's node, read once however often its function runs."""
+        """Returns the attributes of an op's node, cached."""
         key = (op.record.function, op.record.name)
         if key not in self._attributes:
             self._attributes[key] = attributes(op.node)

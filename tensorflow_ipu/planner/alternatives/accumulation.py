@@ -121,7 +121,7 @@ def _gradients(workload: Workload) -> dict[int, int]:
 
 
 def _sum(gradient: Buffer) -> Variable:
-    """The variable in which a gradient is added up."""
+    """Returns the variable in which a gradient is summed."""
     name, ipu = f"{gradient.name}/sum", gradient.ipu or 0
     return Variable(name, gradient.dtype, gradient.shape, ACCUMULATOR, ipu)
 
@@ -175,7 +175,7 @@ def _reset(by: Op, kept: Operand) -> list[Op]:
 def _op(
     by: Op, name: str, op_type: str, inputs: Sequence[Operand], outputs: Sequence[Operand] = ()
 ) -> Op:
-    """An op beside another; where it ends is not known yet."""
+    """Returns an op beside another, with a provisional end."""
     return dataclasses.replace(
         by,
         name=f"{by.name}/{name}",

@@ -190,7 +190,7 @@ class _Scaling:
         )
 
     def _size(self, size: int, shape: tuple[int, ...]) -> int:
-        """A dimension with the new batch size."""
+        """Returns a dimension with the new batch size."""
         if size * self._new % self._old:
             raise ValueError(
                 f"A tensor of shape {list(shape)} has a dimension {size} that grows with the batch "
@@ -241,7 +241,7 @@ def _scaled_value(value: Any, shapes: Mapping[tuple[int, ...], tuple[int, ...]])
 
 
 def _scaled_copy(copy: Copy, sizes: Mapping[str, tuple[int, int]]) -> Copy:
-    """A copy with the new size of its tensor."""
+    """Returns a copy with the new size of its tensor."""
     before, after = sizes.get(copy.tensor, (1, 1))
     if before == after or not before:
         return copy

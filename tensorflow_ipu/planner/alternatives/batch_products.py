@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 
 def matmul(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """Products of matrices, in batches or not."""
+    """Yields the equal dimensions of a matrix product, with or without batch dimensions."""
     flags = op.attributes
     first = bool(flags.get("transpose_a") or flags.get("adj_x"))
     second = bool(flags.get("transpose_b") or flags.get("adj_y"))
@@ -33,7 +33,7 @@ def matmul(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def einsum(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """Letters of the equation; `...` is not followed."""
+    """Yields the equal dimensions of an einsum by its letters, without `...`."""
     del shapes
     equation = str(op.attributes.get("equation", "")).replace(" ", "")
     left, _, right = equation.partition("->")
@@ -49,7 +49,7 @@ def einsum(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def first_of_images(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """Convolutions and pooling: the batch is the first dimension of all but filters.
+    """Yields the batch dimension of convolution and pooling, the first of all but filters.
 
     A gradient with respect to a filter has no batch.
     """

@@ -85,7 +85,7 @@ def _nothing(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def _aligned(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """Elementwise: equal dimensions, counted from the last."""
+    """Yields the equal dimensions of an elementwise op, counted from the last."""
     del op
     for result in range(inputs, len(shapes)):
         for other in range(len(shapes)):
@@ -94,7 +94,7 @@ def _aligned(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def _suffix(shapes: Sequence[Shape], first: int, second: int) -> Pairs:
-    """Equal dimensions of two operands, counted from the last."""
+    """Yields the equal dimensions of two operands, counted from the last."""
     one, two = shapes[first], shapes[second]
     for back in range(1, 1 + min(len(one), len(two))):
         if one[-back] == two[-back]:
@@ -102,7 +102,7 @@ def _suffix(shapes: Sequence[Shape], first: int, second: int) -> Pairs:
 
 
 def _same_axes(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """Slices, paddings, tiles: dimensions that stay as they are."""
+    """Yields the unchanged dimensions of slices, paddings and tiles."""
     del op
     for result in range(inputs, len(shapes)):
         if inputs and len(shapes[0]) == len(shapes[result]):
@@ -114,7 +114,7 @@ def _same_axes(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def _joined(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """Concatenation and splitting: all axes but the joined or cut one."""
+    """Yields the equal dimensions of concatenation and splitting: all but the joined axis."""
     axes = op.attributes.get("axes", ())
     whole = inputs if op.type == "ConcatV2" else next(
         (i for i in range(inputs) if len(shapes[i]) == len(shapes[inputs])), 0
@@ -127,7 +127,7 @@ def _joined(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def _reduced(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """Reductions: the axes that are not reduced."""
+    """Yields the equal dimensions of a reduction: the axes that are not reduced."""
     if not inputs or not shapes[inputs]:
         return
     axes = op.attributes.get("axes")
@@ -156,7 +156,7 @@ def _viewed(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def _classes(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """Cross entropy with labels by number, one-hot vectors, top elements: first dimensions."""
+    """Yields the first dimensions of cross entropy by label, one-hot vectors and top elements."""
     del op
     for result in range(inputs, len(shapes)):
         for other in range(len(shapes)):
@@ -165,7 +165,7 @@ def _classes(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def _packed(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """A dimension more, or one less."""
+    """Yields the equal dimensions of packing and unpacking: all but the new axis."""
     axis = int(op.attributes.get("axis", 0))
     parts = range(inputs) if op.type == "Pack" else range(inputs, len(shapes))
     whole = inputs if op.type == "Pack" else 0
@@ -176,7 +176,7 @@ def _packed(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def _segments(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """Sums by segment, as of an embedding's gradient: the dimensions behind the ids'.
+    """Yields the equal dimensions of a segment sum: the dimensions behind the ids'.
 
     The first dimension of the result is the number of segments.
     """
@@ -188,7 +188,7 @@ def _segments(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def _carried(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """A loop: its variables, before and after."""
+    """Yields the equal dimensions of a loop's variables before and after."""
     del op
     for place in range(min(inputs, len(shapes) - inputs)):
         if shapes[place] == shapes[inputs + place]:

@@ -124,7 +124,7 @@ def budget_of(plan: Plan) -> int:
 
 
 def _kept_items(now: Trial) -> int | None:
-    """Elements of data of an update; None for a program that does not train."""
+    """Returns the elements of data of an update; None for a program that does not train."""
     return now.update_items if BACKWARD in structure(now.plan.workload).sections else None
 
 

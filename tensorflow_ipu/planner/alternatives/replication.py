@@ -52,7 +52,7 @@ def _gradients(workload: Workload) -> dict[int, list[Operand]]:
 
 
 def _is_gradient(workload: Workload, index: int, made: set[int | None]) -> bool:
-    """Whether a buffer has a gradient, or the sum of one over mini-batches."""
+    """Returns whether a buffer has a gradient, or its sum over mini-batches."""
     buffer = workload.buffers[index]
     if buffer.kind == VARIABLE and buffer.variable is not None:
         return workload.variables[buffer.variable].role == ACCUMULATOR
@@ -60,7 +60,7 @@ def _is_gradient(workload: Workload, index: int, made: set[int | None]) -> bool:
 
 
 def _sums(reader: Op, operands: list[Operand]) -> list[Op]:
-    """A collective for each gradient; where it ends is not known yet."""
+    """Returns a collective for each gradient, with a provisional end."""
     return [
         dataclasses.replace(
             reader,

@@ -107,11 +107,11 @@ class _Places:
         self._homes = homes(workload, found)
 
     def variable(self, index: int) -> int:
-        """The IPU of a variable."""
+        """Returns the IPU of a variable."""
         return self._stages[self._homes[index]] if index in self._homes else 0
 
     def names(self) -> tuple[str, ...]:
-        """A name for each stage: its first and its last layer."""
+        """Returns a name for each stage: its first and its last layer."""
         parts: dict[int, list[str]] = {}
         for name, stage in zip(self._found.layers, self._stages):
             parts.setdefault(stage, []).append(name)
@@ -120,7 +120,7 @@ class _Places:
         )
 
     def ops(self, description: PipelineDescription | None) -> tuple[Op, ...]:
-        """The ops with their IPU and, in a pipeline, stage, phase and runs."""
+        """Returns the ops with their IPU and, in a pipeline, stage, phase and runs."""
         return tuple(
             self._op(op, section, layer, description)
             for op, section, layer in zip(
@@ -146,7 +146,7 @@ class _Places:
         )
 
     def buffers(self) -> tuple[Buffer, ...]:
-        """The buffers on the IPU of the op that makes them, variables on theirs."""
+        """Returns the buffers on the IPU of the op that makes them, variables on theirs."""
         made = {buffer: maker for buffer, (maker, _) in self._makers().items()}
         return tuple(
             buffer._replace(ipu=self._ipu(index, buffer, made))
@@ -202,7 +202,7 @@ def _users(workload: Workload, found: Structure) -> dict[int, tuple[int, set[int
 
 
 def _phases(workload: Workload, found: Structure) -> dict[int, str]:
-    """The phase of the first op that has each buffer as a result."""
+    """Returns the phase of the first op that has each buffer as a result."""
     phases: dict[int, str] = {}
     for op, section in zip(workload.ops, found.sections):
         for operand in op.outputs:

@@ -72,7 +72,7 @@ class _Price(NamedTuple):
     copied: float
 
     def then(self, other: _Price) -> _Price:
-        """The price with another stage."""
+        """Returns the price with another stage."""
         return _Price(
             max(self.excess, other.excess),
             max(self.cycles, other.cycles),

@@ -268,7 +268,7 @@ def _check_stages(found: Structure, stages: int) -> None:
 def _description(
     workload: Workload, found: Structure, stages: int, schedule: str | None, count: int | None
 ) -> PipelineDescription:
-    """The pipeline to make."""
+    """Returns the pipeline of a cut."""
     before = workload.pipeline
     chosen = PipelineSchedule.Grouped if before is None else before.schedule
     chosen = chosen if schedule is None else schedule_named(schedule)

@@ -73,7 +73,7 @@ def same_program(changes: Mapping[str, Any]) -> tuple[Any, ...]:
 def changed_program(
     workload: Workload, settings: Settings, target: Settings, changes: Mapping[str, Any]
 ) -> Workload:
-    """Makes the changes that concern the program.
+    """Applies the changes that concern the program.
 
     Args:
         workload: the program.
@@ -125,7 +125,7 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
-    """Makes the changes that concern the settings.
+    """Applies the changes that concern the settings.
 
     Args:
         settings: chip, replicas and options.
@@ -163,7 +163,7 @@ def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings
 
 
 def _rescheduled(workload: Workload, target: Settings, changes: Mapping[str, Any]) -> Workload:
-    """A pipeline with another schedule or another count, or any program with another count."""
+    """Returns a pipeline with another schedule or count, or any program with another count."""
     before = workload.pipeline
     if before is None and "schedule" in changes:
         raise ValueError(
@@ -181,7 +181,7 @@ def _rescheduled(workload: Workload, target: Settings, changes: Mapping[str, Any
 
 
 def _check_shared(description: PipelineDescription) -> None:
-    """The Interleaved schedule trains with one stage on each IPU only."""
+    """Raises if an Interleaved schedule trains with several stages on an IPU."""
     stages = sum(map(len, description.ipus_of_stages))
     interleaved = description.schedule is PipelineSchedule.Interleaved
     if interleaved and description.training and stages > len(description.ipus):
@@ -217,7 +217,7 @@ def _counted(
 
 
 def _recomputed(workload: Workload, recompute: bool) -> Workload:
-    """A pipeline with or without recomputation; other programs are told by the settings."""
+    """Returns a pipeline with or without recomputation; other programs follow the settings."""
     pipeline = workload.pipeline
     if pipeline is None or not pipeline.training:
         return workload

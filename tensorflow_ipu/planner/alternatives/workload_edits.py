@@ -85,7 +85,7 @@ def on_chip(workload: Workload, variables: Collection[int]) -> Workload:
 
 
 def _is_full(workload: Workload, tensor: str) -> bool:
-    """Whether a tensor that is copied is float32."""
+    """Returns whether a tensor that is copied is float32."""
     return any(buffer.name == tensor and buffer.dtype == FULL for buffer in workload.buffers)
 
 
@@ -114,7 +114,7 @@ def _half_operand(operand: Operand) -> Operand:
 
 
 def _half_attributes(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Types are texts among the attributes."""
+    """Returns the attributes with float16 instead of float32: types are texts there."""
     if FULL not in attributes.values():
         return attributes
     return {key: HALF if value == FULL else value for key, value in attributes.items()}

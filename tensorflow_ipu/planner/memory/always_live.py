@@ -140,7 +140,7 @@ def streams(
 
 
 def _moved(op: Op) -> int:
-    """Bytes of one run of a feed."""
+    """Returns the bytes of one run of a feed."""
     operands = op.outputs if op.type == op_names.INFEED else op.inputs
     return sum(operand.type.num_bytes for operand in operands)
 

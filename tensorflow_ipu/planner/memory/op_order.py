@@ -128,7 +128,7 @@ def _shortest_path(region: Region) -> list[int]:
 def _list_schedule(
     region: Region, key: Callable[[int], int], visit: Callable[[int], None] | None = None
 ) -> list[int]:
-    """List scheduling: takes the ready op with the smallest key until none is left."""
+    """Returns the order by list scheduling: the ready op with the smallest key comes next."""
     waiting = [len(before) for before in region.before]
     heap = [(region.rank[i], key(i), i) for i, count in enumerate(waiting) if not count]
     heapq.heapify(heap)

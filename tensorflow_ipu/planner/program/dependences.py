@@ -171,7 +171,7 @@ class _Uses:
         return found
 
     def _rank(self, op: Op) -> int:
-        """The place of an op's phase: forward through the stages, back, then updates.
+        """Returns the rank of an op's phase: forward through the stages, back, then updates.
 
         Branches come one after the other.
         """

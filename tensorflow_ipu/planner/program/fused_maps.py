@@ -127,12 +127,12 @@ class _Search:
 
 
 def _buffers(operands: Sequence[Operand]) -> set[int]:
-    """The buffers of some operands, each once."""
+    """Returns the buffers of some operands, each once."""
     return {operand.buffer for operand in operands if operand.buffer is not None}
 
 
 def _parents(ops: Sequence[Op]) -> list[int]:
-    """The innermost op that runs each op, -1 at the top: inner ops come later."""
+    """Returns the innermost op that runs each op, -1 at the top: inner ops come later."""
     found = [-1] * len(ops)
     for index, op in enumerate(ops):
         if op.end > index + 1:
@@ -151,7 +151,7 @@ def _map_elements(op: Op) -> int:
 
 
 def _broadcasts(op: Op) -> bool:
-    """Whether an op has an operand that tiles receive copies of."""
+    """Returns whether an op has an operand that tiles receive copies of."""
     sizes = [operand.type.elements for operand in (*op.inputs, *op.outputs)]
     return any(1 < size < max(sizes) for size in sizes)
 

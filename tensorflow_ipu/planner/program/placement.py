@@ -93,7 +93,7 @@ def _moves(workload: Workload, description: PipelineDescription) -> Mapping[int,
 
 
 def _ipu(op: Op, moved: Mapping[int, int]) -> int:
-    """The IPU of an op."""
+    """Returns the IPU of an op."""
     if op.ipu is None:
         return HOST
     return moved.get(op.stage, op.ipu) if op.stage is not None else op.ipu

@@ -43,7 +43,7 @@ def relocated(
 
 
 def _ipu(op: Op, ipu: int, found: Placement) -> int | None:
-    """The IPU of an op; an update that names no stage follows its variables."""
+    """Returns the IPU of an op; an update that names no stage follows its variables."""
     if ipu == HOST:
         return None
     if op.stage is None and op.phase == UPDATE:

@@ -139,7 +139,7 @@ class _Search:
 
 
 def _buffers(operands: Sequence[Operand]) -> set[int]:
-    """The buffers of some operands, each once."""
+    """Returns the buffers of some operands, each once."""
     return {operand.buffer for operand in operands if operand.buffer is not None}
 
 

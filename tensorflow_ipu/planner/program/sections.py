@@ -48,7 +48,7 @@ def sections_of(workload: Workload) -> tuple[str, ...]:
 
 
 def _loop(ops: Sequence[Op]) -> tuple[int, int]:
-    """Begin and end of the ops of the innermost loop with all gradients, else with the feeds."""
+    """Returns the range of ops of the innermost loop with all gradients, else with the feeds."""
     gradients = [index for index, op in enumerate(ops) if op.phase == BACKWARD]
     wanted = gradients or [i for i, op in enumerate(ops) if op.type == op_names.INFEED]
     begin, end = 0, len(ops)

@@ -163,7 +163,7 @@ def _works(op: Op) -> bool:
 
 
 def _spread(workload: Workload, sections: Sequence[str], known: list[int]) -> list[int]:
-    """Gives ops without a layer a neighbor's: of an op that shares a tensor with them."""
+    """Assigns ops without a layer a neighbor's: of an op that shares a tensor with them."""
     if all(layer < 0 for layer in known):
         return [0 if section else -1 for section in sections]
     for index, op in enumerate(workload.ops):
@@ -176,7 +176,7 @@ def _spread(workload: Workload, sections: Sequence[str], known: list[int]) -> li
 
 
 def _along(workload: Workload, known: list[int], members: Sequence[int], back: bool) -> None:
-    """Gives ops the last layer that their data come from or, in reverse, go to."""
+    """Assigns ops the last layer that their data come from or, in reverse, go to."""
     layer_of: dict[int, int] = {}
     for index in reversed(members) if back else members:
         op = workload.ops[index]
@@ -193,7 +193,7 @@ def _along(workload: Workload, known: list[int], members: Sequence[int], back: b
 
 
 def _around(workload: Workload, sections: Sequence[str], known: list[int]) -> None:
-    """Gives ops the layer of the nearest op that has one, from tensor to tensor."""
+    """Assigns ops the layer of the nearest op that has one, from tensor to tensor."""
     touching: dict[int, list[int]] = {}
     for index, op in enumerate(workload.ops):
         for buffer in _tensors(op):
@@ -220,7 +220,7 @@ def _tensors(op: Op) -> Iterable[int]:
 
 
 def _filled(sections: Sequence[str], known: list[int]) -> list[int]:
-    """Gives remaining ops the layer of the op before; scalar ops of the update the first layer."""
+    """Assigns remaining ops the layer of the op before; scalar ops of the update the first."""
     before = 0
     for index, layer in enumerate(known):
         if layer >= 0:
@@ -233,7 +233,7 @@ def _filled(sections: Sequence[str], known: list[int]) -> list[int]:
 def _variables(
     workload: Workload, sections: Sequence[str]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The variables that are trained, and those that only the update uses."""
+    """Returns the variables that are trained, and those that only the update uses."""
     used: dict[str, set[int]] = {FORWARD: set(), BACKWARD: set(), UPDATE: set(), "": set()}
     for op, section in zip(workload.ops, sections):
         used[section] |= variables_of(workload, op)
@@ -248,7 +248,7 @@ def _variables(
 
 
 def _updated(workload: Workload, sections: Sequence[str]) -> set[int]:
-    """The variables that the update writes."""
+    """Returns the variables that the update writes."""
     found: set[int] = set()
     for op, section in zip(workload.ops, sections):
         if section == UPDATE and op_names.is_update(op.type):
@@ -257,7 +257,7 @@ def _updated(workload: Workload, sections: Sequence[str]) -> set[int]:
 
 
 def _updates(workload: Workload, sections: Sequence[str], trained: set[int]) -> int:
-    """How often a launch changes the weights."""
+    """Returns the number of weight updates in a launch."""
     if workload.pipeline is not None:
         return workload.pipeline.repeat_count
     runs = [
@@ -271,5 +271,5 @@ def _updates(workload: Workload, sections: Sequence[str], trained: set[int]) -> 
 
 
 def _is_tensor(workload: Workload, index: int) -> bool:
-    """Whether a variable is more than a number."""
+    """Returns whether a variable has more than one element."""
     return bool(workload.variables[index].shape)

@@ -108,7 +108,7 @@ class Subject:
         return found
 
     def _is_merged(self, op: Op) -> bool:
-        """Whether an op is a transfer that an exchange may have with others."""
+        """Returns whether an op is a transfer that an exchange can merge with others."""
         return op.type in op_names.FEEDS or self.workload.moves_entry(op)
 
     def live_ops(self) -> Iterator[tuple[int, Op]]:

@@ -96,7 +96,7 @@ def io_process(report: Report) -> int:
 
 
 def _metadata(report: Report, transfers: list[Track]) -> Iterator[Event]:
-    """Names of processes and threads, and the order in which threads are shown."""
+    """Yields the names of processes and threads, and the order in which threads are shown."""
     names = {_LAYERS: chip.LAYERS, _SLOWEST: chip.SLOWEST, _MEAN: chip.MEAN}
     for ipu in range(report.workload.ipus):
         yield about("process_name", ipu, 0, name=f"IPU {ipu} (each replica), modelled")
@@ -115,7 +115,7 @@ def _ns(cycles: float, timeline: Timeline) -> int:
 
 
 def _ipu_events(ipu: IpuTracks, timeline: Timeline, start: int) -> Iterator[Event]:
-    """The events of an IPU in a launch."""
+    """Yields the events of an IPU in a launch."""
     for thread, track in ((_LAYERS, ipu.layers), (_SLOWEST, ipu.slowest), (_MEAN, ipu.mean)):
         yield from _slices(track, ipu.ipu, thread, timeline, start)
     for cycles, tiles in ipu.used:
@@ -126,7 +126,7 @@ def _ipu_events(ipu: IpuTracks, timeline: Timeline, start: int) -> Iterator[Even
 def _slices(
     track: Track, process: int, thread: int, timeline: Timeline, start: int
 ) -> Iterator[Event]:
-    """The events of a track."""
+    """Yields the events of a track."""
     for one in track.slices:
         begin, end = _ns(one.start, timeline), _ns(one.end, timeline)
         yield {
@@ -142,7 +142,7 @@ def _slices(
 
 
 def _count(name: str, process: int, at: int, args: dict[str, Any]) -> Event:
-    """The event of a counter."""
+    """Returns the event of a counter."""
     return {
         "ph": "C",
         "name": name,
@@ -202,7 +202,7 @@ def thinned(values: np.ndarray, most: int) -> np.ndarray:
 
 
 def _transfer_tracks(timeline: Timeline, launches: int, most: int) -> list[Track]:
-    """The transfers of each kind and IPU back to back, as if each had the launch to itself."""
+    """Returns the transfers of each kind and IPU back to back, without other work."""
     by_track: dict[tuple[str, int], list[Transfer]] = {}
     for transfer in timeline.transfers:
         by_track.setdefault((transfer.kind, transfer.ipu), []).append(transfer)
@@ -217,7 +217,7 @@ def _transfer_tracks(timeline: Timeline, launches: int, most: int) -> list[Track
 
 
 def _in_a_row(transfers: list[Transfer], start: float) -> Iterator[Slice]:
-    """All runs of each transfer, one transfer after the other."""
+    """Yields all runs of each transfer, one transfer after the other."""
     for transfer in transfers:
         cycles = transfer.cycles * transfer.runs
         details = {

@@ -81,17 +81,17 @@ def script_json(data: Mapping[str, Any]) -> str:
 
 @functools.cache
 def _file(name: str) -> str:
-    """A file of the folder `page`."""
+    """Returns the text of a file in the folder `page`."""
     return resources.files(_FOLDER).joinpath(name).read_text(encoding="utf-8")
 
 
 @functools.cache
 def _script(names: tuple[str, ...], start: str) -> str:
-    """The scripts in one function, and the call that begins."""
+    """Returns the scripts in one function, with the call of its entry."""
     parts = "\n".join(_file(name) for name in names)
     return f'\n(() => {{\n"use strict";\n{parts}\n{start}();\n}})();\n'
 
 
 def _digest(text: str) -> str:
-    """The hash by which a policy names a script or a style."""
+    """Returns the hash that identifies a script or a style in a policy."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -94,19 +94,19 @@ def table(names: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
 
 
 def _cell(value: Cell) -> str:
-    """A cell."""
+    """Returns a cell of a table."""
     if isinstance(value, str):
         return f"<td>{escape(value)}</td>"
     return f'<td class="n">{"-" if value is None else f"{value:,.0f}"}</td>'
 
 
 def _count(number: int, name: str) -> str:
-    """A number of things with their name."""
+    """Returns a number with its noun."""
     return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
 def _section(title: str, content: str) -> str:
-    """A part of the page under its heading."""
+    """Returns a part of the page under its heading."""
     return f"<section><h2>{escape(title)}</h2>{content}</section>"
 
 
@@ -137,7 +137,7 @@ def _kinds(report: Report) -> str:
 
 
 def _categories(report: Report) -> str:
-    """Memory by category of all IPUs."""
+    """Returns the table of memory by category of all IPUs."""
     rows = [
         (
             str(memory.ipu),
@@ -154,7 +154,7 @@ def _categories(report: Report) -> str:
 
 
 def _layers(report: Report) -> str:
-    """The layers that take most cycles."""
+    """Returns the table of the layers with most cycles."""
     names = ("layer", "forward", "backward", "update", "variable bytes", "activation bytes")
     found = sorted(report.layers(), key=lambda row: -row.cycles)
     rows: list[tuple[Cell, ...]] = [tuple(row) for row in found[:_ROWS]]
@@ -162,7 +162,7 @@ def _layers(report: Report) -> str:
 
 
 def _ops(report: Report) -> str:
-    """The ops that take most cycles."""
+    """Returns the table of the ops with most cycles."""
     rows = [
         (row.name, row.type, row.layer, str(row.ipu), row.phase, row.runs, row.cycles, row.source)
         + (row.label,)
@@ -173,7 +173,7 @@ def _ops(report: Report) -> str:
 
 
 def _transfers(report: Report) -> str:
-    """The transfers that take longest."""
+    """Returns the table of the longest transfers."""
     transfers = sorted(report.plan.timeline.transfers, key=lambda t: -t.cycles * t.runs)
     rows: list[tuple[Cell, ...]] = [
         (t.name, t.kind, str(t.ipu), t.num_bytes, t.runs, t.cycles, "yes" if t.overlapped else "no")

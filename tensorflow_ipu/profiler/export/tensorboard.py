@@ -86,13 +86,13 @@ def _summaries(report: Report, run: Path, step: int) -> None:
 
 
 def _text(report: Report, step: int) -> None:
-    """The summary, as it is."""
+    """Writes the text summary."""
     lines = text_report.text(report).splitlines()
     tf.summary.text("report", "\n".join(f"    {line}" for line in lines), step=step)
 
 
 def _scalars(report: Report, step: int) -> None:
-    """Single numbers."""
+    """Writes the single numbers."""
     timeline, worst = report.plan.timeline, report.plan.fullest
     tf.summary.scalar("launch/cycles", timeline.cycles, step=step)
     tf.summary.scalar("launch/seconds", timeline.seconds, step=step)
@@ -105,7 +105,7 @@ def _scalars(report: Report, step: int) -> None:
 
 
 def _memory(memory: IpuMemory, step: int) -> None:
-    """Curves over tiles and over the program, and a picture of the tiles."""
+    """Writes curves over tiles and over the program, and a picture of the tiles."""
     name = f"ipu_{memory.ipu}"
     tf.summary.scalar(f"memory/{name}_bytes", memory.total, step=step)
     for tile in thinned(memory.peak, _POINTS).tolist():
@@ -144,7 +144,7 @@ def picture(memory: IpuMemory) -> np.ndarray:
 
 
 def _trace(report: Report, run: Path, host: HostActivity | None) -> None:
-    """The file that the profile plugin looks for."""
+    """Writes the file that the profile plugin reads."""
     folder = private_files.make_folder(run / "plugins" / "profile" / "launch")
     data = xplane.space(report, host=host).SerializeToString()
     private_files.write_bytes(folder / f"{socket.gethostname()}.xplane.pb", data)

@@ -115,7 +115,7 @@ def _bounds(report: Report) -> list[str]:
 
 
 def _types(report: Report) -> list[str]:
-    """The types of ops."""
+    """Returns the table of op types."""
     total = sum(row.cycles for row in report.operations())
     rows = [("type", "ops", "runs", "cycles", "share")]
     rows += [

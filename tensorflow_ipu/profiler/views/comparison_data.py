@@ -84,7 +84,7 @@ def _placed(row: Operation) -> Hashable:
 
 
 def _plain(name: str) -> str:
-    """A name without the numbers of its scopes."""
+    """Returns a name without the numbers of its scopes."""
     return _NUMBER.sub("", name)
 
 
@@ -121,14 +121,14 @@ def _head(report: Report) -> dict[str, Any]:
 
 
 def _totals(before: Report, after: Report) -> dict[str, list[Any]]:
-    """The numbers of the whole programs."""
+    """Returns the numbers of the whole programs."""
     totals = [snapshot.of_report(report).totals for report in (before, after)]
     chosen = [{name: number for name, number in each.items() if name in _TOTALS} for each in totals]
     return _numbers(*chosen)
 
 
 def _categories(report: Report) -> Mapping[str, float]:
-    """Bytes of each category on all IPUs of a replica."""
+    """Returns the bytes of each category on all IPUs of a replica."""
     found: dict[str, float] = {}
     for memory in report.plan.memory:
         for category in memory.categories:
@@ -137,7 +137,7 @@ def _categories(report: Report) -> Mapping[str, float]:
 
 
 def _memory(report: Report) -> list[dict[str, Any]]:
-    """Bytes on the tiles of each IPU by category, and bytes that are live at each step."""
+    """Returns the bytes on each IPU's tiles by category, and the live bytes at each step."""
     return [
         {
             "ipu": memory.ipu,
@@ -163,7 +163,7 @@ def _fewer(values: np.ndarray) -> list[int]:
 
 
 def _live(before: Report, after: Report) -> dict[str, list[Any]]:
-    """Tensors at the peak of the fullest IPU, the largest change first."""
+    """Returns the tensors at the peak of the fullest IPU, the largest change first."""
     found = comparison.at_peaks(before, after)[:_TENSORS]
     return {
         "name": [each.metric for each in found],
@@ -183,7 +183,7 @@ def _numbers(before: Mapping[str, float], after: Mapping[str, float]) -> dict[st
 
 
 def _layers(before: Sequence[LayerNode], after: Sequence[LayerNode]) -> dict[str, list[Any]]:
-    """Layers of both by path; the first is the whole program."""
+    """Returns the layers of both reports by path; the first is the whole program."""
     found = _matched(before, after, (lambda node: node.path, lambda node: _plain(node.path)))
     order = {id(node): position for position, node in enumerate(after)}
     found.sort(key=lambda pair: order.get(id(pair[1]), len(order)))
@@ -199,7 +199,7 @@ def _layers(before: Sequence[LayerNode], after: Sequence[LayerNode]) -> dict[str
 
 
 def _operations(before: Sequence[Operation], after: Sequence[Operation]) -> dict[str, list[Any]]:
-    """Operations of both by twos."""
+    """Returns the operations of both reports, paired."""
     found = pairs(before, after)
     either = [second or first for first, second in found]
     columns: dict[str, list[Any]] = {

@@ -103,7 +103,7 @@ def path(layer: str) -> str:
 
 
 def _scopes(layer: str) -> list[str]:
-    """The scopes of a layer from the outermost; a function of the program is one scope."""
+    """Returns the scopes of a layer from the outermost; a function of the program is one scope."""
     return [layer] if layer.endswith(")") else [part for part in layer.split("/") if part]
 
 
@@ -159,7 +159,7 @@ def _add_program(root: _Draft, plan: Plan) -> None:
 
 
 def _find(root: _Draft, layer: str) -> _Draft:
-    """The draft of a layer, with those around it."""
+    """Returns the draft of a layer, creating it and its outer layers if needed."""
     draft = root
     for name in _scopes(layer):
         inner = draft.inner.get(name)

@@ -92,7 +92,7 @@ def on_tile(
 
 
 def _of_ipu(details: Details, ipu: int) -> MemoryDetails:
-    """The memory of an IPU."""
+    """Returns the memory of an IPU."""
     if not 0 <= ipu < len(details.memory):
         raise IndexError(
             f"A replica of the program has the IPUs 0 to {len(details.memory) - 1}; received {ipu}."

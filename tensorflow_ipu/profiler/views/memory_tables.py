@@ -34,7 +34,7 @@ def memory_tables(plan: Plan, details: Details, texts: Texts) -> list[dict[str, 
 
 
 def _of_ipu(memory: IpuMemory, detail: MemoryDetails, exact: bool, texts: Texts) -> dict[str, Any]:
-    """The memory of one IPU."""
+    """Returns the memory of one IPU."""
     steps = {
         "op": detail.steps.tolist(),
         "bytes": memory.live_bytes.tolist(),

@@ -95,7 +95,7 @@ class _Table:
         return map(self._wait, self._waits)
 
     def _computing(self, time: OpTime, op: Op) -> Operation:
-        """The row of an op on the tiles."""
+        """Returns the row of an op on the tiles."""
         cost, runs, chip = time.cost, time.runs, self._chip
         partition = cost.partition or self._details.costs[time.op].partition
         fused = self._details.maps.get(time.op, ())[:-1]
@@ -122,7 +122,7 @@ class _Table:
         )
 
     def _moving(self, time: OpTime, op: Op, kind: str) -> Operation:
-        """The row of an op that is a transfer."""
+        """Returns the row of an op that is a transfer."""
         inward = op.type == op_names.INFEED
         size = self._sizes.get((op.name, time.ipu, inward))
         return self._row(
@@ -135,7 +135,7 @@ class _Table:
         )
 
     def _transfer(self, item: Item, layer: str, op: Op | None) -> Operation:
-        """The row of a transfer that no op makes."""
+        """Returns the row of a transfer that no op makes."""
         inward = item.after < 0 or item.position < 0
         kinds = {HOST: (HOST_IN, HOST_OUT), STREAMING: (STREAMING_IN, STREAMING_OUT)}
         kind = kinds[item.kind][not inward] if item.kind in kinds else item.kind

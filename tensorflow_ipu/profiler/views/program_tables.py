@@ -90,7 +90,7 @@ class _Types:
         self._known: dict[tuple[str, tuple[int, ...]], int] = {}
 
     def operands(self, operands: Sequence[Operand]) -> list[int | None]:
-        """Tensor and type of each operand, one after the other."""
+        """Returns the tensor and type of each operand, one after the other."""
         flat: list[int | None] = []
         for dtype, shape, buffer in operands:
             known = self._known.get((dtype, shape))

@@ -183,7 +183,7 @@ class _Tree:
                 self._close(node, row)
 
     def _kind(self, row: Operation) -> str:
-        """The kind of a part that is an operation."""
+        """Returns the kind of a node that is an operation."""
         if row.op is None:
             return row.type
         op = self._workload.ops[row.op]

@@ -126,14 +126,14 @@ class _Index:
         self.layers = [places.get(path(row.layer)) for row in operations]
 
     def row(self, segment: Segment) -> int | None:
-        """The position of the operation of a segment."""
+        """Returns the position of the operation of a segment."""
         if segment.op is not None:
             return self._of_op.get(segment.op)
         return self._of_name.get((segment.name, segment.ipu))
 
 
 def _joined(segments: Iterable[Segment], index: _Index) -> list[Span]:
-    """One span for each op, with its parts, and for each other segment."""
+    """Returns a span for each op, with its parts, and for each other segment."""
     found: list[Span] = []
     last: int | None = None  # the op of the last span, if more parts may come
     for segment in sorted(segments, key=lambda s: s.start):
@@ -165,7 +165,7 @@ def _joined(segments: Iterable[Segment], index: _Index) -> list[Span]:
 
 
 def _shortest(made: Iterable[Sequence[Span]], total: float, most: int) -> float:
-    """The length below which spans are merged, 0 if there are few enough."""
+    """Returns the length below which spans are merged, 0 if there are few enough."""
     lists = list(made)
     if sum(map(len, lists)) <= most:
         return 0.0

@@ -26,7 +26,7 @@ class View:
         self.plan = plan
 
     def __repr__(self) -> str:
-        """The program."""
+        """Shows the program."""
         return short_repr(type(self).__name__, {"": self.plan.workload.name})
 
     @functools.cached_property

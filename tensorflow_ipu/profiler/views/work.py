@@ -89,7 +89,7 @@ class WorkTable:
         return OpWork(flops, read, written, tiles, matrix, moves, peak, matrix_peak, fixed, cost)
 
     def _fixed_cycles(self, op: Op) -> float:
-        """Cycles of compute of an op of the same kind whose operands have one element each."""
+        """Returns the compute cycles of an equal op on operands with one element each."""
         spec = op.spec
         key = (op.type, op.stage, op.phase, *((t.dtype, len(t.shape)) for t in spec.inputs))
         if key not in self._fixed:
@@ -117,12 +117,12 @@ def _map_spec(ops: Sequence[Op]) -> OpSpec:
 
 
 def _single(tensor: TensorType) -> TensorType:
-    """A tensor of the same rank with one element."""
+    """Returns a tensor of the same rank with one element."""
     return TensorType(tensor.dtype, (1,) * len(tensor.shape))
 
 
 def _tiles(spec: OpSpec, tiles: int) -> int:
-    """Tiles that have a part of the largest operand or result, which is spread in blocks."""
+    """Returns the number of tiles with a part of the largest tensor, spread in blocks."""
     most = max((tensor.num_bytes for tensor in (*spec.inputs, *spec.outputs)), default=0)
     return max(tile_mapping.spread(most, tiles).last + 1, 1)
 

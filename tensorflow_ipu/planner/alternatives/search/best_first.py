@@ -280,7 +280,7 @@ class Search:
         return then._replace(speed=guessed.speed * alone.speed / self._start.speed)
 
     def _is_beaten(self, trial: Trial) -> bool:
-        """Whether another configuration needs no more memory and is as fast."""
+        """Returns whether another configuration needs no more memory and is as fast."""
         value = self.value(trial)
         return any(
             other.worst <= trial.worst and self.value(other) >= value

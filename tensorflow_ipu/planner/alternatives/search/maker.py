@@ -225,7 +225,7 @@ class Maker:
         return (planner if workload is planner.workload else Planner(workload)), parts
 
     def _scheduled(self, workload: Workload, choices: Choices) -> Workload:
-        """The program with another schedule, other counts, or with or without recomputation."""
+        """Returns the program with another schedule, count or recomputation."""
         changes: dict[str, Any] = {}
         if choices.recompute is not None:
             changes["recompute"] = choices.recompute
@@ -241,7 +241,7 @@ class Maker:
         return variations.changed_program(workload, self._settings, self._settings, changes)
 
     def _count_now(self, workload: Workload) -> int:
-        """Mini-batches of an update of the program as it is."""
+        """Returns the mini-batches of an update in the unchanged program."""
         if workload.pipeline is not None:
             return workload.pipeline.count
         return max(1, self.structure.mini_batches // self.structure.updates)
@@ -304,6 +304,6 @@ def _program_key(choices: Choices, replicas: int) -> tuple[Any, ...]:
 
 
 def _sharded(workload: Workload, found: Structure, parts: tuple[Stage, ...]) -> Workload:
-    """The program with the parts of a cut as shards."""
+    """Returns the program with the parts of a cut as shards."""
     places = [shard for shard, part in enumerate(parts) for _ in part.layers]
     return restage.restaged(workload, found, places, None)

@@ -219,10 +219,10 @@ def _at(source: str) -> str:
 
 
 def _line_of(workload: Workload, op_type: str) -> str:
-    """The line of the user's program that the first op of a type comes from."""
+    """Returns the user's line of the first op of a type."""
     return next((op.source for op in workload.ops if op.type == op_type and op.source), "")
 
 
 def _update_line(workload: Workload) -> str:
-    """The line of the user's program that the weight update comes from."""
+    """Returns the user's line of the weight update."""
     return next((op.source for op in workload.ops if op.phase == UPDATE and op.source), "")

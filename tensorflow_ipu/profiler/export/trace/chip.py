@@ -79,7 +79,7 @@ def tracks(plan: Plan, most: int = MOST_SLICES) -> list[IpuTracks]:
 def _tracks(
     plan: Plan, ipu: int, segments: Sequence[Segment], uses: TileUses, most: int
 ) -> IpuTracks:
-    """The tracks of one IPU."""
+    """Returns the tracks of one IPU."""
     mean = [part for segment in segments for part in _of_mean_tile(segment, uses)]
     busy, wait, sync = (
         sum(part.cycles for part in mean if part.kind == kind) for kind in (COMPUTE, WAIT, SYNC)

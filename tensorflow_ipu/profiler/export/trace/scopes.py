@@ -63,7 +63,7 @@ class _Scope:
 
 
 def _path(plan: Plan, segment: Segment) -> list[str]:
-    """The scopes that a stretch is in, from the outermost; none while the IPU is idle."""
+    """Returns the scopes of a segment from the outermost; none while the IPU is idle."""
     if segment.kind == IDLE:
         return []
     if segment.op is None:

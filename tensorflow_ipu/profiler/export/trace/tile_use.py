@@ -64,7 +64,7 @@ class TileUses:
         return self._of_ops[index]
 
     def _stages(self, times: tuple[OpTime, ...]) -> Mapping[tuple[int, str], TileUse]:
-        """The mean of the ops of each stage and phase, by their cycles of computation."""
+        """Returns the mean use of tiles in each stage and phase, weighted by compute cycles."""
         sums: dict[tuple[int, str], list[float]] = {}
         for time in times:
             op = self._plan.workload.ops[time.op]
