@@ -23,9 +23,9 @@ POPART = "popart"
 POPART_CORE = "popart_core"
 PVA = "pva"
 
-# The modules of Keras that have the attribute `ipu`: that of `import keras`, what `tf.keras` is,
-# and that of `import tensorflow.keras`, which is made of the same file once more. From TensorFlow
-# 2.16 on, the first two are those of `tf_keras`.
+# The modules of Keras with the attribute `ipu`: of `import keras`, of `tf.keras`, and of `import
+# tensorflow.keras`, which loads the same file once more. From TensorFlow 2.16 on, the first two are
+# `tf_keras`'s.
 KERAS = (
     *("keras", "keras.api._v2.keras", "tensorflow.keras"),
     *("tf_keras", "tf_keras.api._v2.keras"),

@@ -44,7 +44,7 @@ _BELOW = (
 )
 _PACKAGES = (PLUGIN, POPLAR, ADDONS, *sorted({name.rpartition(".")[0] for name in _BELOW}))
 
-# Public package -> what its modules are called in which table.
+# Public package -> names of its modules in a table.
 _ROOTS = {
     PACKAGE: ("", _api.MODULES),
     PUBLIC: ("", _api.MODULES),
@@ -59,11 +59,11 @@ _ROOTS = {
     **{name + ".ipu": ("keras.", _api.MODULES) for name in KERAS},
 }
 
-# What does not mean that the program uses IPUs: pytest loads its plugin wherever it is installed.
-# The rest is what is loaded when a program does.
+# Modules whose import does not mean that the program uses IPUs: pytest loads its plugin wherever it
+# is installed. The others are loaded together with a program's use.
 _NO_USE = (KERAS_IPU, PACKAGE + ".pytest_plugin", PACKAGE + ".versions")
 
-# What the names begin with that are looked at; others pass at once.
+# Prefixes of the names that the finder examines; others pass at once.
 _BEGINNINGS = (
     *(PACKAGE + ".", PUBLIC, PLUGIN, ADDONS, POPDIST, POPXL, POPART, PVA),
     *(name + ".ipu" for name in KERAS),
@@ -243,7 +243,7 @@ def _complete(tensorflow: "Any") -> None:
     estimators.provide(tensorflow)
 
 
-# What to do with modules that a program loads after it has imported something of ours.
+# Actions for modules that a program loads after it has imported something of ours.
 _OBSERVED: "dict[str, Callable[[Any], None]]" = {
     "tensorflow": _complete,
     **dict.fromkeys(KERAS, lambda _: _api.show_in_keras()),

@@ -35,7 +35,7 @@ _TESTS = (
     "program are in ipu.profiler, and the fixture ipu_budget checks them in tests"
 )
 
-# Full name -> what it was, and what to use. A name stands for all that is below it.
+# Full name -> its meaning and its replacement. A name stands for all names below it.
 _NAMES = {
     f"{_IPU}.keras.Model": _KERAS_CLASS.format(stock="tf.keras.Model"),
     f"{_IPU}.keras.Sequential": _KERAS_CLASS.format(stock="tf.keras.Sequential"),

@@ -12,11 +12,11 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-# What reading a file raises that is no archive, or a damaged one. Errors of the disk are none.
+# Errors from reading a damaged archive, or a file that is none. Errors of the disk are others.
 _DAMAGES = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError),  # the archive and its compression
     *(KeyError, NotImplementedError, RuntimeError),  # members missing, of unknown form, encrypted
-    *(ValueError, TypeError, AttributeError, OverflowError, MemoryError),  # what members say
+    *(ValueError, TypeError, AttributeError, OverflowError, MemoryError),  # from members
 )
 # Descriptions and indices are far smaller; more is no description, and would only fill memory.
 _LARGEST_JSON = 1 << 26

@@ -220,7 +220,7 @@ def _bytes(dtype: dtypes.DType, shape: Sequence[int | None] | None) -> int:
 def _move_gradients(graph: ops.Graph, forward: dict[ops.Operation, int]) -> None:
     """Moves existing gradient ops to the shard of their forward op."""
     for op in graph.get_operations():
-        # What `tf.gradients` makes remembers its forward op.
+        # Ops made by `tf.gradients` record their forward op.
         if op not in forward and op._original_op in forward:
             sharding_bytes = op._original_op.get_attr(SHARDING_ATTRIBUTE)
             op._set_attr(SHARDING_ATTRIBUTE, attr_value_pb2.AttrValue(s=sharding_bytes))

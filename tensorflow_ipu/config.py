@@ -20,7 +20,7 @@ from tensorflow_ipu.device.system import (
 )
 from tensorflow_ipu.hooks import tensorflow_hooks
 
-# Whoever configures IPUs may name them with tf.device only, so this is where they become known.
+# Programs that configure IPUs may name them with tf.device only, so the hooks are installed here.
 tensorflow_hooks.install()
 
 __all__ = [

@@ -60,7 +60,7 @@ def compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None
     ) -> tuple[list[tensor_lib.Tensor], list[ops.Operation]]:
         current_scope.inherit_attributes(ops.get_default_graph(), outer)
         arguments = nest.pack_sequence_as(structure, list(placeholders))
-        # What asks a tensor of the program where it is learns the device of the program.
+        # Code that asks a tensor for its device learns the device of the program.
         with ops.device(in_scope if current_scope.is_ipu(in_scope) else None):
             return results.take(computation(*arguments))
 

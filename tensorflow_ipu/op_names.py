@@ -22,7 +22,7 @@ CONDITIONALS = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 #: All ops that do nothing but run functions.
 CONTROL_FLOW = LOOPS | CONDITIONALS | CALLS
-#: Those of these ops that TensorFlow takes for mere computations, and the same ops with state.
+#: The ones of these ops that TensorFlow takes for mere computations, and the same ops with state.
 STATEFUL: Mapping[str, str] = {
     "StatelessWhile": "While",
     "StatelessIf": "If",
@@ -51,7 +51,7 @@ FRAME_OPS = ENTERS | EXITS | NEXT_ITERATIONS | MERGES | SWITCHES | {"LoopCond"}
 READ = "ReadVariableOp"
 #: They read values of a variable, all or some, and change none.
 READS = frozenset({READ, "ResourceGather", "ResourceGatherNd"})
-#: The same, and what asks for the shape of a variable: no state depends on them.
+#: The same, and queries of a variable's shape: no state depends on them.
 QUERIES = READS | {"VariableShape"}
 #: Variable that lasts for one run of a program.
 PROGRAM_VARIABLE = "IpuProgramVariable"
@@ -68,7 +68,7 @@ _WRITES = (*_OPTIMIZER_UPDATES, "Assign", "ResourceScatter", "ResourceStridedSli
 
 # --- Shapes ---
 
-#: They take a tensor for its shape, not for what is in it.
+#: They read the shape of a tensor only.
 SHAPE_QUERIES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 
 # --- Checks of values ---
@@ -148,7 +148,7 @@ COLLECTIVES: Mapping[str, Collective] = {
 }
 #: Collectives that exchange data between IPUs.
 LINK_COLLECTIVES = frozenset(name for name, row in COLLECTIVES.items() if row.on_links)
-#: Of these, what computes and what only moves data.
+#: Collectives that compute, and collectives that only move data.
 ADDING_COLLECTIVES = frozenset(name for name in LINK_COLLECTIVES if COLLECTIVES[name].adds)
 MOVING_COLLECTIVES = LINK_COLLECTIVES - ADDING_COLLECTIVES
 #: Collectives with which replicas can agree on the update of a variable: each result has something

@@ -87,7 +87,7 @@ def ipu_scope(device: str) -> Iterator[Any]:
         The variable scope.
     """
     enclosing = variable_scope.get_variable_scope()
-    # Entered again for its use of resources only: names stay what they are.
+    # Entered again for its use of resources only: names do not change.
     with variable_scope.variable_scope(
         enclosing, use_resource=True, auxiliary_name_scope=False
     ) as scope:

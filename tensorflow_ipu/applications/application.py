@@ -19,11 +19,11 @@ from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.configs.short_repr import shows
 
-#: What the names of inputs begin with.
+#: Prefix of the names of inputs.
 INPUT_PREFIX = "XLA_Args/"
 
 _RECEIVE, _SEND = "IpuApplicationReceive", "IpuApplicationSend"
-# What another process does not have.
+# Op -> how it depends on this process.
 _LEFT_BEHIND = {
     **dict.fromkeys(op_names.PYTHON_CALLS, "calls Python"),
     **dict.fromkeys(op_names.TABLE_OPS, "uses a host embedding"),

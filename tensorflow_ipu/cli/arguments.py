@@ -6,7 +6,7 @@ import argparse
 
 from tensorflow_ipu.configs.ranges import shown
 
-# Sizes and numbers of bytes made of larger ones do not fit what plans are computed with.
+# Larger sizes, or numbers of bytes made of them, exceed the range of plans.
 _MOST = 10**12
 
 # The schedule of a pipeline is made for each mini-batch: more would take minutes and gigabytes.

@@ -24,7 +24,7 @@ _PROGRAM = "tensorflow-ipu"
 _PROGRAMS = (_PROGRAM, "gc-info", "poprun")
 _SHELLS = ("bash", "zsh")
 
-# What arguments are called in help texts that are names of files.
+# Names of arguments in help texts that are files.
 _FILES = ("A", "ARGUMENT", "B", "BUDGET", "FILE", "PROGRAM", "REPORT")
 
 

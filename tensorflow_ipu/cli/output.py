@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 #: Exit code of a command that cannot be carried out.
 WRONG = 2
-#: That of a process that Ctrl-C has ended.
+#: Exit code of a process that Ctrl-C has ended.
 INTERRUPTED = 130
 
 

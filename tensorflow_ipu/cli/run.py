@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         return runner.run(program, options.arguments, options.tensorflow, options.quiet)
     except KeyboardInterrupt:
-        # As Python ends: whoever waits for the process sees that it was interrupted.
+        # As Python ends: the parent process sees that it was interrupted.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         sys.stdout.flush()
         os.kill(os.getpid(), signal.SIGINT)

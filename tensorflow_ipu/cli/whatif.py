@@ -9,7 +9,7 @@ from tensorflow_ipu.cli import arguments, files
 from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.planner.alternatives import what_if
 
-# Option, name of the change, type of its values, what it means.
+# Option, name of the change, type of its values, help text.
 _CHANGES = (
     ("chip", "chip", str, "mk1, mk2 or bow"),
     ("tiles", "tiles", arguments.whole, "tiles of each IPU"),

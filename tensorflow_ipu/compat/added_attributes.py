@@ -25,7 +25,7 @@ from tensorflow_ipu.compat.tables.keras import COPY
 from tensorflow_ipu.compat.usage import Shim, Usage
 
 _API = "tensorflow.keras"
-# What the modules with Keras's public names are really called.
+# Real names of the modules with Keras's public names.
 _KERAS = (KERAS_2, f"{KERAS_2}.api._v2.keras", f"{KERAS_2}.api._v1.keras", _API)
 
 
@@ -151,7 +151,7 @@ def _by_parent(root: str) -> dict[str, dict[str, str]]:
         elif isinstance(row, Module):
             # A module that is made of several has only the name of the program.
             names[name] = row.new[0] if len(row.new) == 1 else row.old
-    # What is in a module that is no more is a matter of that.
+    # Names in a dropped module are resolved by the module itself.
     return {
         parent: names
         for parent, names in rows.items()
@@ -189,7 +189,7 @@ def _add_method(row: Method, usage: Usage) -> None:
     @functools.wraps(new)
     def call(*args: Any, **kwargs: Any) -> Any:
         usage.note(shim, sys._getframe(1))
-        if inside == row.owner:  # that of the object's own class
+        if inside == row.owner:  # the method of the object's own class
             return getattr(args[0], name)(*args[1:], **kwargs)
         return new(*args, **kwargs)
 

@@ -36,7 +36,7 @@ OLD_LOSS_SCALE = f"{KERAS_2}.src.mixed_precision.loss_scale_optimizer.LossScaleO
 #: The optimizers that both generations have.
 CLASSES = ("Adadelta", "Adagrad", "Adam", "Adamax", "Ftrl", "Nadam", "Optimizer", "RMSprop", "SGD")
 
-# What only optimizers of the old generation have, and take.
+# Attributes and arguments that only optimizers of the old generation have.
 _ATTRIBUTES = frozenset(
     """_create_hypers _create_slots _decayed_lr _get_hyper _prepare_local _resource_apply_dense
     _resource_apply_sparse _set_hyper _resource_apply_sparse_duplicate_indices add_slot get_slot
@@ -45,11 +45,11 @@ _ATTRIBUTES = frozenset(
 # The same, where the name says that it is of an optimizer: models have these, too.
 _OPTIMIZER_ATTRIBUTES = frozenset("get_gradients get_weights set_weights weights".split())
 _ARGUMENTS = frozenset(("decay", "gradient_aggregator", "gradient_transformers", "lr"))
-# Base classes of the old generation, by their last names: who asks for them means those.
+# Base classes of the old generation, by their last names: only programs for it use them.
 _BASES = frozenset(("BaseOptimizerV2", "OptimizerV2"))
 _EXPERIMENTAL = "tensorflow.keras.mixed_precision.experimental"
 
-# What there is in graphs only, and what says whether there are any.
+# Functions for graphs only, and functions that tell whether there are graphs.
 _GRAPHS = frozenset(
     ("InteractiveSession", "Session", "global_variables_initializer", "placeholder")
 )
@@ -57,8 +57,8 @@ _BEHAVIORS = frozenset(
     f"{verb}able_{what}" for verb in ("dis", "en") for what in ("eager_execution", "v2_behavior")
 )
 
-# Modules below `tensorflow` that are the same for TensorFlow 1 and 2: its code, and what the tables
-# are about.
+# Modules below `tensorflow` that are the same for TensorFlow 1 and 2: its code, and the subjects of
+# the tables.
 _SHARED = ("compat", "compiler", "contrib", "core", "examples", "pywrap_tensorflow", "python")
 
 

@@ -102,7 +102,7 @@ class ImportMends:
         if len(modules) != 1:
             return [], why, f"import what is used of it from {', '.join(modules)}"
         if alias.asname is None and "." in alias.name:
-            # What is used of it by its full name gets an import of its own.
+            # A use by its full name gets an import of its own.
             root = alias.name.split(".")[0]
             kept = import_as(of_keras_2(root), root)
             if root == "tensorflow" and self._wanted.tensorflow == 1:

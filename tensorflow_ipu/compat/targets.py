@@ -14,7 +14,7 @@ TENSORFLOW_1 = "the program uses names of TensorFlow 1"
 OPTIMIZERS = "another class since Keras 2.11, and the program relies on the old one"
 KERAS_3 = "keras is Keras 3 since TensorFlow 2.16"
 NOTHING = "nothing takes its place"
-#: What to do about that.
+#: Advice for this case.
 BY_HAND = "find what takes its place"
 
 #: The modules of `tensorflow_ipu.compat.contrib`.

@@ -40,7 +40,7 @@ class UseMends:
         row, rest = found.row, found.rest
         old = reference.name if not rest else ".".join(reference.name.split(".")[:-rest])
         if len(old) <= len(bound) or canonical(bound) == row.old:
-            return  # The import is what is to be changed.
+            return  # the change is in the import
         if is_below(canonical(bound), contrib.ROOT) and not isinstance(row, Gone):
             return  # Its module is imported from our package, which has the name.
         node = reference.node(rest)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tensorflow_ipu.compiler.executable import Executable
 
 _ids = itertools.count()
-# Elements of what can be a shape or a list of axes. Anything larger is data.
+# Most elements of a shape or a list of axes. Anything larger is data.
 _LARGEST_CONSTANT = 16
 # Attribute of graphs with the Clusters that they launch.
 _CLUSTERS = "_ipu_clusters"

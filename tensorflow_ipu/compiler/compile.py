@@ -138,7 +138,7 @@ def _compiled(
 
 def _with_replicas(program: Program, target: Target) -> Target:
     """Returns the target with the number of replicas, which passes may depend on."""
-    passes.PIPELINE["prune"](program, target)  # what is not used needs no IPU
+    passes.PIPELINE["prune"](program, target)  # unused ops need no IPU
     ipus = node_sharding.ipus_used(program)
     replicas = target.system.replication_factor(target.ordinal, ipus) * target.system.process_count
     return dataclasses.replace(target, replicas=replicas)
@@ -211,7 +211,7 @@ def _executable(
         operator_check.check(program, constants, cluster.sources, policy)
     weakref.finalize(executable, native.forget_executable, executable.id).atexit = False
     accumulation.check(program, lambda: executable.ops)
-    observers.compiled(executable)  # what does not fit has its report, too
+    observers.compiled(executable)  # a program that does not fit has a report, too
     report = report_requests.compiled(executable)
     capacity.check(executable, cluster.graph, report)
     return executable
@@ -282,7 +282,7 @@ def _answer(request: int) -> None:
             executable, library = compile_cluster(cluster, target)
         library = _prepare_to_run(executable, library)
         configured = executable.system
-        # What is only compiled meets nobody.
+        # A program that is only compiled has no other processes.
         instances = 1 if configured.pre_compiles else configured.process_count
         native.reply(
             request,

@@ -24,7 +24,7 @@ from tensorflow_ipu.runtime import native
 _PREFIX = "cluster_placed_"
 _VARIABLE_ATTRIBUTE = "_ipu_variable"
 
-# What was compiled, until the engine says that it is gone.
+# The compiled Clusters, until the engine drops them.
 _clusters: dict[str, PlacedCluster] = {}
 # The graphs of sessions and functions, which know the lines of the ops.
 _graphs: weakref.WeakSet[ops.Graph] = weakref.WeakSet()

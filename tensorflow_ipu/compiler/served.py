@@ -29,13 +29,13 @@ from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.ir.program import Program, called_functions, input_node
 
 _MARK = "_ipu_served"
-# Attributes of functions: what makes one for a device, and the calls that were made of a trace.
+# Attributes of functions: the factory for a device, and the calls made of a trace.
 _FOR_DEVICE = "_ipu_for_device"
 _CALLS = "_ipu_served_calls"
 
 _numbers = itertools.count()
 
-# Takes the flat inputs of a function, then what it captures; returns its flat outputs.
+# Takes the flat inputs of a function, then its captures; returns its flat outputs.
 FlatCall = Callable[..., Any]
 
 
@@ -81,7 +81,7 @@ def split(concrete: ConcreteFunction, cluster: Cluster, device: str) -> FlatCall
     """
     calls: dict[str, FlatCall | None] = concrete.__dict__.setdefault(_CALLS, {})
     if device not in calls:
-        # What is marked is a call, so most functions need no search of all that they call.
+        # A mark is on a call, so most functions need no search of their callees.
         has_calls = any(op_names.is_call(op.type) for op in concrete.graph.get_operations())
         calls[device] = _split(concrete, cluster, device) if has_calls else None
     return calls[device]

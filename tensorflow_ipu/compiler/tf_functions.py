@@ -70,7 +70,7 @@ def run(
             check(concrete)
     bound = function_type_utils.canonicalize_function_inputs(args, kwargs, concrete.function_type)
     inputs = [_as_tensor(value) for value in concrete.function_type.unpack_inputs(bound)]
-    # Asked for at each call: what a function captures by a closure may have changed.
+    # Read at each call: captures by a closure may have changed.
     arguments = [*inputs, *concrete.captured_inputs]
     if on_host is None:
         results = launch_lib.launch(cluster, arguments, device)

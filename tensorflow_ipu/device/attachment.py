@@ -188,7 +188,7 @@ class System:
         Args:
             ipus: IPUs that a replica of it takes, a power of two.
         """
-        # What is only compiled for may be larger than this machine.
+        # A device that is only compiled for may be larger than this machine.
         attached = self.machine.is_model or self.connection.attaches
         return self.machine.advice(ipus) if attached else f"Select a multiple of {ipus} IPUs."
 

@@ -159,7 +159,7 @@ class _IPUIteratorSpec(type_spec.TypeSpec):
     def _serialize(self) -> tuple[Any, ...]:
         return (self._feed_id, self._element_spec)
 
-    # The base class would answer these with copies, made from what `_serialize` gives. But there
+    # The base class would answer these with copies, made from the result of `_serialize`. But there
     # is only one spec of an iterator.
 
     def _without_tensor_names(self) -> _IPUIteratorSpec:

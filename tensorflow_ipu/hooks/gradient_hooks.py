@@ -26,7 +26,7 @@ from tensorflow_ipu.compiler.ir.program import (
     STAGE_ATTRIBUTE,
 )
 
-# What gradient ops take over from their forward op.
+# Attributes that gradient ops inherit from their forward op.
 _FOLLOWED = (SHARDING_ATTRIBUTE, STAGE_ATTRIBUTE, PHASE_ATTRIBUTE, MULTI_CONV_ATTRIBUTE)
 
 

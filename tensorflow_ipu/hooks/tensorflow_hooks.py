@@ -105,7 +105,7 @@ def _hook_functions() -> None:
     function_class.__call__ = call_on_ipu
 
 
-# What XLA says of a variable that is not on the device of the program.
+# XLA's error about a variable that is not on the device of the program.
 _VARIABLE_ELSEWHERE = re.compile(
     r"Trying to access resource (?P<name>.+?)(/\d+)? \("
     r".*located in device \S*(?P<device>/device:IPU:\d+)"

@@ -20,8 +20,8 @@ from tensorflow_ipu import strategy_scope
 from tensorflow_ipu.device import system
 from tensorflow_ipu.keras3 import programs
 
-# What Keras calls to run steps: with an iterator for the logs of an execution, or with the data of
-# an execution for its outputs.
+# Keras's function for steps: it takes an iterator and returns logs, or takes data and returns
+# outputs.
 _Function = Callable[[Any], Any]
 
 _HOOKED = "_ipu_hooked"

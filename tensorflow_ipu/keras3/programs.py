@@ -114,7 +114,7 @@ class _Program:
         Returns:
             The results of each step; zeros if the device sends synthetic data.
         """
-        self._outfeed.drop()  # what an execution that failed has left behind
+        self._outfeed.drop()  # results of a failed execution
         each_tensor = zip(*(batch.arrays for batch in batches))
         self._infeed.fill(len(batches), [np.stack(values) for values in each_tensor])
         with self._strategy.scope():

@@ -19,15 +19,15 @@ FIRST_PORT = 25000
 _SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 # Seconds that a try of ssh may take: to connect, and then to log in.
 _LOGIN = 30
-# What an instance on another host needs of the environment here, by name or by how it begins.
+# Variables of the environment here that an instance on another host needs, by name or prefix.
 _PASSED = ("PATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", environment.COLLECTIVE_TIMEOUT)
 _PASSED_FAMILIES = ("PYTHON", "TF_", "POPLAR_", "IPU_")
-# What a program prints is to be seen when it is printed, though it is not a terminal it prints to.
+# Output of a program is shown when it is printed, though it is not on a terminal.
 _DEFAULTS = {"PYTHONUNBUFFERED": "1"}
 
-# Runs a command in a session of its own, for as long as the standard input of this script is open:
-# ssh closes it when it ends, for whatever reason. Descriptor 3, since a shell gives what it runs in
-# the background an empty standard input.
+# Runs a command in a session of its own, while the standard input of this script is open: ssh
+# closes it when it ends, for any reason. Descriptor 3, since a shell gives background commands an
+# empty standard input.
 _REMOTE = """cd {folder} || exit 2
 exec 3<&0
 setsid env {command} </dev/null &

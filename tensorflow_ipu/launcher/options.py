@@ -44,7 +44,7 @@ _OFFLINE = (
     ("--offline-mode=off", False, argparse.SUPPRESS),
 )
 
-#: What the help of `poprun` says at its end.
+#: End of the help of `poprun`.
 EXAMPLES = f"""examples:
   poprun --num-instances 2 python train.py --epochs 3
       two processes, one replica each
@@ -83,7 +83,7 @@ def add(parser: argparse.ArgumentParser, count: Sequence[str] = ("--num-instance
     )
     add_to("--ipus-per-replica", type=positive, metavar="N", help="IPUs of a replica (default: 1)")
     add_to("--host", metavar="A,B", help="hosts to run on (default: this one)")
-    # The value is part of the name, so that what follows a bare option is the program.
+    # The value is part of the name, so that the word after a bare option is the program.
     for name, value, text in _OFFLINE:
         add_to(name, dest="offline_mode", action="store_const", const=value, help=text)
     add_to(

@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import IO, TextIO
 
-# Bytes after which what is printed counts as a line though it has no end.
+# Bytes after which output counts as a line, though it has no end.
 _LONGEST = 1 << 20
 
 # One for both outputs: they may be the same terminal or file.

@@ -19,7 +19,7 @@ from tensorflow_ipu.launcher import output
 
 #: Seconds that instances get to end after one has failed, before they are killed.
 GRACE = 5.0
-# What a shell adds to the number of the signal that has ended a process.
+# A shell's offset of the exit code, to the number of the signal that has ended a process.
 _BY_SIGNAL = 128
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _PR_SET_PDEATHSIG = 1
@@ -196,7 +196,7 @@ class _Instances:
             self._received.append(number)
             self._send(number)
 
-        # What is ignored, as SIGHUP is by nohup, stays so.
+        # An ignored signal, such as SIGHUP under nohup, stays ignored.
         wanted = [n for n in _FORWARDED if signal.getsignal(n) is not signal.SIG_IGN]
         before = {number: signal.signal(number, forward) for number in wanted}
         try:

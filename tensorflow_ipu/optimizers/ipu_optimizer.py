@@ -46,7 +46,7 @@ class IpuOptimizer(optimizer_lib.Optimizer):
             )
         super().__init__(False, name or type(self).__name__)
         self._opt = opt
-        # Class of the optimizer around this one, for those that have to be outermost.
+        # Class of the optimizer around this one, for optimizers that have to be outermost.
         self._wrapped_by: str | None = None
         if isinstance(opt, IpuOptimizer):
             opt._wrapped_by = type(self).__name__

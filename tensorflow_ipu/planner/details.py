@@ -84,7 +84,7 @@ def _costs(plan: Plan, maps: FusedMaps) -> tuple[Cost, ...]:
     for time in plan.timeline.ops:
         op = ops[time.op]
         if op.ipu is None or op.type in op_names.TRANSFERS:
-            continue  # its cost is that of the transfer
+            continue  # its cost is the transfer's
         if any(getattr(found[time.op], n) != getattr(time.cost, n) for n in _NUMBERS):
             found[time.op] = time.cost
     return tuple(found)

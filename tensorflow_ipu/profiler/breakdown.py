@@ -14,7 +14,7 @@ from tensorflow_ipu.planner.workload import TENSOR, VARIABLE, Workload
 # Phase of ops -> column of their cycles; everything else is the forward pass.
 _PHASES = {"backward": "backward_cycles", "update": "update_cycles"}
 
-# Layer of what belongs to none.
+# Layer of ops in none.
 NO_LAYER = "(no layer)"
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Numbers at the end of scopes and names.
 _NUMBERS = re.compile(r"_\d+(?=[/:]|$)")
-# How a change of a number is told: by how much, then as a share of what it was.
+# A change of a number is shown as growth, then as a percentage of the first number.
 _PERCENT = 100
 
 

@@ -77,7 +77,7 @@ def write_intervals(executable: Executable, folder: str) -> None:
         writer = csv.writer(text)
         writer.writerow(INTERVAL_COLUMNS)
         writer.writerows(_intervals(executable.plan))
-        text.detach()  # writes what it has not yet written
+        text.detach()  # writes the rest of the buffer
 
 
 def _intervals(plan: Plan) -> Iterator[tuple[Any, ...]]:
@@ -154,7 +154,7 @@ def _file(folder: str, program: str, suffix: str) -> Path:
     return private_files.make_folder(folder) / (_UNSAFE.sub("_", program) + suffix)
 
 
-#: What writes files for a flag, by its name.
+#: Functions that write the files of a flag, by its name.
 FILES: Mapping[str, Callable[[Any, Any], None]] = {
     "save_interval_report": write_intervals,
     "tensor_map_file_path": write_tensor_map,

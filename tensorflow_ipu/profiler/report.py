@@ -257,7 +257,7 @@ class Report:
             raise ValueError(f"Not a whole report: {text}. Make the report again.") from error
         executions = Executions(data["executions"]["launches"], data["executions"]["host_seconds"])
         report = cls(plan, data["program"]["options"], executions, data["created"])
-        # What was found when the report was made stays what it says.
+        # Findings stay as they were when the report was made.
         vars(report)["insights"] = data["insights"]
         return report
 

@@ -56,7 +56,7 @@ def read(attached: System, options: Mapping[str, str] | None = None) -> ReportOp
     profiled = private.profile_execution is not ExecutionProfileType.NO_PROFILE
     execution = _flag(engine, "outputExecutionProfile", everything or (legacy and profiled))
     graph = _flag(engine, "outputGraphProfile", everything or legacy)
-    # Every report has what Poplar calls debug information: names and source lines.
+    # Every report has Poplar's "debug information": names and source lines.
     debug = _flag(engine, "outputDebugInfo", everything)
     launches = int(engine.get(_PREFIX + "executionProfileProgramRunCount", 1))
     if not (graph or execution or debug):

@@ -112,7 +112,7 @@ class profile:  # noqa: N801 - used like a function
         except Exception as failure:
             if error is None:
                 raise
-            # The error of the user's program is what they have to see.
+            # Users have to see the error of their program.
             logging.error("The reports of a profile cannot be made: %s", failure)
 
     def _done(self, tracker: Tracker) -> list[tuple[Executable, Executions]]:

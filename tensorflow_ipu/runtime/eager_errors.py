@@ -41,7 +41,7 @@ def _cleaning(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except errors.OpError as error:
-            # The same error, of whatever class, goes on: only its text changes.
+            # The same error, of any class, goes on: only its text changes.
             error._message = cleaned(error.message)
             raise
 

@@ -18,7 +18,7 @@ _NONE, _FORWARD, _BACKWARD, _WEIGHT_UPDATE = range(4)
 _ELEMENT_TYPES = {"float32": "float", "float16": "half", "int32": "int", "uint32": "unsigned int"}
 _ALIASES = frozenset({"Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "Snapshot"})
 _PRODUCTS = ("MatMul", "BatchMatMul", "Einsum", "Conv", "DepthwiseConv")
-# Scope that `tf.gradients` gives to the gradient of an op, whatever it is told to call all of them.
+# Scope that `tf.gradients` gives to the gradient of an op, for any name of them all.
 _GRADIENT_OF_OP = "_grad/"
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 _RULE = "-" * 70
-# An event begins with the tag of its field 1, a double; a summary with that of a message.
+# An event begins with the tag of its field 1, a double; a summary with a message's.
 _SUMMARY_TAG = b"\x0a"
 
 

@@ -63,7 +63,7 @@ class EventStore:
         self._lock = threading.Lock()
         self._enabled = False
         self._entries: list[_Entry] = []
-        # By identifier, those of the configuration in force: the engine knows no more of them.
+        # Programs of the configuration in force by identifier: the engine knows no others.
         self._programs: dict[str, event_payloads.Outline] = {}
         self._observers: list[Observer] = []
 

@@ -86,9 +86,9 @@ class _State:
     library: ctypes.CDLL | None = None
     # The same library. Its functions are called with the interpreter's lock, and may raise.
     raising: ctypes.PyDLL | None = None
-    # What has to live as long as the engine.
+    # Objects that have to live as long as the engine.
     policy: Any = None
-    # What a handler of a signal raised in Python that the engine had called.
+    # Exception of a signal handler that ran in Python code called by the engine.
     raised: BaseException | None = None
     # Variables of the library: whether the main thread is in a call of TensorFlow, and whether the
     # signal of Ctrl-C came then.

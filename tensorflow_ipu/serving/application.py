@@ -44,7 +44,7 @@ def compiled(name: str, build: Builder, element: Any, ordinal: int) -> Applicati
         element: nest of `tf.TensorSpec` of an element of the infeed.
         ordinal: compile for the device `/device:IPU:<ordinal>`.
     """
-    # The dataset only says what elements look like: nothing reads it.
+    # The dataset only gives types and shapes of elements: nothing reads it.
     zeros = nest.map_structure(
         lambda spec: np.zeros(spec.shape.as_list(), spec.dtype.as_numpy_dtype), element
     )

@@ -48,7 +48,7 @@ class Arguments:
                 (parameters[index] if index < len(parameters) else f"input_{index}", value)
                 for index, value in enumerate(structure)
             ]
-        # In the order of the nest, which for dicts is that of their keys.
+        # In the order of the nest: for dicts, of their keys.
         named = sorted(named) if isinstance(structure, dict) else named
         specs = _named_specs([leaf for name, value in named for leaf in _leaves(name, value)])
         return cls(nest.pack_sequence_as(structure, specs), tuple(specs))

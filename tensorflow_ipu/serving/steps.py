@@ -19,7 +19,7 @@ from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.serving.arguments import Arguments
 from tensorflow_ipu.strategy_scope import without_reductions
 
-# What a program exchanges data with is not there when a model is served.
+# Prefixes of ops that exchange data with objects that do not exist in a server.
 _NOT_SERVED = ("Infeed", "Outfeed", "HostEmbedding", "IpuLaunch")
 
 

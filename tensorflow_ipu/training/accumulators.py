@@ -16,7 +16,7 @@ from tensorflow.python.ops import (
 
 from tensorflow_ipu.runtime import native
 
-# What `dtype` arguments of accumulators may be: see `accumulator_dtype`.
+# Types of `dtype` arguments of accumulators: see `accumulator_dtype`.
 AccumulatorDtype = Union[None, dtypes.DType, Callable[[Any], dtypes.DType]]
 
 

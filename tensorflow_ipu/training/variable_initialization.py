@@ -11,7 +11,7 @@ from tensorflow.python.distribute import values as distributed_values
 _CPU = "/device:CPU:0"
 _ANCHOR = "cpu"
 _COLOCATION = "_class"
-# What the IPU scopes put on ops to have them compiled.
+# Attributes that the IPU scopes put on ops to have them compiled.
 _COMPILE_ATTRIBUTES = ("_XlaCompile", "_XlaScope", "_XlaSeparateCompiledGradients")
 
 

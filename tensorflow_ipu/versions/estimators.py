@@ -14,14 +14,14 @@ import sys
 from types import ModuleType
 from typing import Any
 
-#: The package, and what to tell pip for it.
+#: The package, and its requirement for pip.
 PACKAGE = "tensorflow_estimator"
 REQUIREMENT = "tensorflow_estimator~=2.15.0"
 
 # Package of TensorFlow -> the API of `tensorflow_estimator` that is its attribute `estimator`.
 _APIS = {"": "_v2", "compat.v1": "_v1", "compat.v2": "_v2"}
 
-# Modules that TensorFlow dropped, of which estimators for TPUs need what is in them.
+# Modules that TensorFlow dropped, whose names estimators for TPUs need.
 _FOR_TPUS = ("session_support", "tpu_embedding", "tpu_embedding_gradient")
 
 

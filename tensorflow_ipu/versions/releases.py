@@ -47,8 +47,8 @@ class Release(NamedTuple):
         return [*needed, _ONNX, "absl-py>=1,<3", "packaging>=21,<27", "shtab>=1.7,<2"]
 
 
-# 1.19 needs a newer ml_dtypes than TensorFlow 2.15 to 2.17 take, and later ones have other models
-# of ops than those that PopART's are compared with.
+# 1.19 needs a newer ml_dtypes than TensorFlow 2.15 to 2.17 accept, and its models of ops differ
+# from the ones that PopART's are compared with.
 _ONNX = "onnx>=1.16,<1.19"
 
 # Of TensorFlow itself; other packages begin with the same word.
@@ -56,8 +56,8 @@ _DISTRIBUTION = re.compile(r"tensorflow(?:_cpu|_cpu_aws|_rocm)?-([^-]+)\.dist-in
 
 _OLD_PROTOBUF = ">=3.20.3,!=4.21.0,!=4.21.1,!=4.21.2,!=4.21.3,!=4.21.4,!=4.21.5"
 
-#: From the oldest to the newest; the bounds are those of TensorFlow's own metadata. Where it has
-#: no upper one, it is the next major release.
+#: From the oldest to the newest; the bounds are TensorFlow's own metadata. Where it has no upper
+#: one, it is the next major release.
 RELEASES = (
     Release("2.15", ("3.9", "3.11"), ">=1.23.5,<2", f"{_OLD_PROTOBUF},<5"),
     Release("2.16", ("3.9", "3.12"), ">=1.26,<2", f"{_OLD_PROTOBUF},<5"),

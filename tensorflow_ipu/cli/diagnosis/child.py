@@ -16,7 +16,7 @@ from tensorflow_ipu.cli.diagnosis.probe import MARK
 
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
 
-#: What starts Python.
+#: Command that starts Python.
 INTERPRETER = (sys.executable,)
 
 # Characters of an error that are shown.

@@ -15,7 +15,7 @@ _SECONDS = 20
 # Other flags stay; of a flag that is given twice the last value counts.
 _SET_CACHE = 'export TF_POPLAR_FLAGS="$TF_POPLAR_FLAGS --executable_cache_path=$HOME/.cache/ipu"'
 
-# A program that lies beside files of these names imports them in the place of packages.
+# A program beside files of these names imports them instead of packages.
 _HIDDEN = (
     "tensorflow",
     "keras",

@@ -15,7 +15,7 @@ _PACKAGE = "tensorflow_ipu"
 _SUBJECT = "packages"
 _TENSORFLOW = "tensorflow"
 
-# What pip installs: the sources where the package is used in place, else the package.
+# Argument of pip: the sources where the package is used in place, else the package.
 _CHECKOUT = Path(__file__).resolve().parents[3]
 _SOURCE = f"-e {_CHECKOUT}" if (_CHECKOUT / "setup.py").exists() else _PACKAGE
 

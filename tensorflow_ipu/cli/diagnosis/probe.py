@@ -18,13 +18,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-#: Begins the lines that are for whoever started it; others are those of libraries.
+#: Prefix of the lines for the parent process; libraries write other lines.
 MARK = "tensorflow_ipu.probe "
 
 # Variables that change how a program runs, by how they begin.
 _OF_PROGRAMS = ("TF_POPLAR_", "POPLAR_", "TENSORFLOW_IPU_", "POPDIST_", "XLA_FLAGS")
 
-# TensorFlow loads what is in folders of this name.
+# TensorFlow loads all libraries in folders of this name.
 _PLUGINS = "tensorflow-plugins"
 
 
@@ -139,7 +139,7 @@ STEPS: Mapping[str, Callable[[], dict[str, Any]]] = MappingProxyType(
     }
 )
 
-#: What the program of the last step computes.
+#: Result of the program of the last step.
 PRODUCT = [[7.0, 10.0], [15.0, 22.0]]
 
 if __name__ == "__main__":

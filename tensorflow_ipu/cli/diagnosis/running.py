@@ -17,8 +17,8 @@ _TENSORFLOW = "TensorFlow"
 # Variables with options. Not from `configs.flags`, which needs packages that may be missing.
 _OPTIONS = ("POPLAR_ENGINE_OPTIONS", "POPLAR_TARGET_OPTIONS", "POPLAR_RUNTIME_OPTIONS")
 
-# What the failure of a step is a problem of, how it is said, and what mends it. Of the other steps
-# more is to be said.
+# Step -> subject of its failure, text, and correcting command. The other steps have texts of their
+# own.
 _FAILURES: Mapping[str, tuple[str, str, str]] = {
     "devices": ("plugin", "devices cannot be listed", REINSTALL),
     "library": ("plugin", "", REINSTALL),

@@ -67,7 +67,7 @@ def layer_norm(
 
         beta, gamma = parameter("beta", center), parameter("gamma", scale)
         mean, variance = tf.nn.moments(inputs, list(range(first, rank)), keepdims=True)
-        # That of the original; the smallest float16 is larger.
+        # The original's epsilon; the smallest float16 is larger.
         epsilon = 1e-12 if dtype != tf.float16 else 1e-3
         outputs = tf.nn.batch_normalization(inputs, mean, variance, beta, gamma, epsilon)
         outputs.set_shape(inputs.shape)

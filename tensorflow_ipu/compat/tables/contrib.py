@@ -176,7 +176,7 @@ NAMES = tuple(_names())
 
 MODULES = (
     Module(ROOT, (PACKAGE,), _WHY),
-    # That of the first releases of the SDK.
+    # The name in the first releases of the SDK.
     Module(f"{ROOT}.ipu.python", ("tensorflow.python.ipu",), "moved with SDK 1.1"),
     Module(f"{ROOT}.ipu", ("tensorflow.python.ipu",), "moved with SDK 1.1"),
 )

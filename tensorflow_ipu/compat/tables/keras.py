@@ -20,7 +20,7 @@ _RNN = (
 _NORMALIZATION = ("layers.normalization", "layers.normalization.batch_normalization")
 _REGISTRATION = ("saving.object_registration", "saving.legacy.serialization")
 
-# Module -> those that have its names now, below `SOURCES`. For modules that only moved with the
+# Module -> modules that have its names now, below `SOURCES`. For modules that only moved with the
 # whole of Keras see `_SAME`.
 _MOVED: dict[str, tuple[str, ...]] = {
     "combinations": ("testing_infra.test_combinations",),

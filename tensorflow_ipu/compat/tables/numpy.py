@@ -6,13 +6,13 @@ from importlib import metadata
 
 from tensorflow_ipu.compat.rows import Name
 
-# What the rows are for depends on it: some names are back since 2.0, and others are gone.
+# The rows depend on it: some names are back since 2.0, and others are gone.
 _IS_2 = int(metadata.version("numpy").partition(".")[0]) >= 2
 
 _ALIAS = "not in NumPy since 1.24: it was Python's own type"
 _DROPPED = "not in NumPy since 2.0"
 
-# Other names of what NumPy has, which 2.0 dropped.
+# Aliases of NumPy's names, which 2.0 dropped.
 _OTHER_NAMES = {
     **dict.fromkeys(("Inf", "Infinity", "PINF", "infty"), "inf"),
     **{"NaN": "nan", "float_": "float64", "complex_": "complex128", "cfloat": "complex128"},

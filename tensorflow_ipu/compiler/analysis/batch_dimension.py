@@ -9,7 +9,7 @@ from typing import Any, Optional
 # Type and shape matter here only: a shape, and the dimension that grows with the batch.
 Batched = tuple[tuple[int, ...], Optional[int]]
 
-# Ops whose results are sums over the batch or describe shapes, whatever their dimensions.
+# Ops whose results are sums over the batch or describe shapes, for any dimensions.
 _WITHOUT = frozenset(
     {
         *("BiasAddGrad", "Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs", "Range"),

@@ -13,7 +13,7 @@ from tensorflow_ipu.compiler.sources.frames import KerasFrames
 
 NO_KERAS = KerasFrames()
 
-# Scopes that TensorFlow, loops and pipelines put around what a user's program makes.
+# Scopes that TensorFlow, loops and pipelines put around the scopes of a user's program.
 _AROUND = re.compile(
     r"(gradients|gradient_tape|while|cond|body|pipeline|repeat|Stateful(Partitioned)?Call|"
     r"StatefulPartitionedCall|PartitionedCall)(_\d+)?|_\d+"
@@ -36,9 +36,9 @@ _FUNCTIONS = re.compile(
     r"xw_plus_b|adjoint|tuple|expand_dims|eye|linspace|saturate_cast|"
     r"cross_replica_sum|assume_equal_across_replicas"
 )
-# Those that are functions' for certain where Keras has said which scopes are layers'.
+# Scopes that are certainly functions, where Keras has said which scopes are layers.
 _IN_LAYERS = re.compile(rf"{_FUNCTIONS.pattern}|dropout|norm|normalize|softmax|relu")
-# Those of loss functions are worth a name, where there is no other.
+# Scopes of loss functions: they are a name for ops without another.
 _LOSSES = re.compile(
     r"(Sparse)?SoftmaxCrossEntropyWithLogits|\w*softmax_cross_entropy_with_logits\w*|logistic_loss|"
     r"weighted_cross_entropy\w*|log_poisson_loss|ctc_loss\w*|nce_loss|sampled_softmax_loss"

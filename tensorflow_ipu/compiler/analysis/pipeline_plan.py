@@ -81,7 +81,7 @@ def plan(program: Program, attached: System) -> PipelinePlan | None:
     given = schedule.PipelineDescription.from_json(attribute["description"])
     description = _configured(given, attached)
     if description.count == 0:
-        # The schedule of the fewest stands for that of as many as there will be.
+        # The schedule with the fewest mini-batches stands for the final one.
         description = dataclasses.replace(description, count=schedule.fewest(description))
     schedule.check(description)
     # Either the configuration allows it, or the program asks for it itself.

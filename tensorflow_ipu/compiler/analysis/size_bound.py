@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tensorflow_ipu.compiler.executable import Executable
 
-# What these make is no data, small, or another name of what another op made.
+# Ops whose results are no data, small, or another name of another op's result.
 _NO_DATA = frozenset(
     {"Const", "NoOp", op_names.READ, "Identity", "Reshape", "ExpandDims", "Squeeze", "Shape",
      "Placeholder", "Pack", "StridedSlice", "IdentityN", "Less"}

@@ -9,9 +9,8 @@ import tensorflow as tf
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.records import TensorRecord
 
-# Optimizer updates touch as much of each of their variables as the gradient is large, scatter
-# updates as much as they are given.
-# What the names of updates end with that do not use what was there before.
+# Optimizer updates touch as many bytes of each variable as the gradient has, scatter updates as
+# many as their operand. Suffixes of updates that do not read the old value.
 _OVERWRITES = ("Update", "SliceAssign")
 _UPDATE_INPUTS = ("grad", "delta", "updates", "value")
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from tensorflow_ipu.compiler.executable import Executable
 
 _ALLOW = "debug.allowOutOfMemory"
-# A plan is made only for programs that may need more than this part of an IPU's memory: what
-# tensors take besides their bytes (code, temporaries, uneven tiles) is within the other half.
+# A plan is made only for programs that may need more than this part of an IPU's memory. The other
+# half is for code, temporaries and uneven tiles.
 _NEARLY_FULL = 0.5
-# What writes a report of each program, without a change of the program.
+# Settings that write a report of each program, without a change of the program.
 _WRITES_REPORTS = (
     'POPLAR_ENGINE_OPTIONS=\'{"autoReport.all": "true", "autoReport.directory": "reports"}\''
 )

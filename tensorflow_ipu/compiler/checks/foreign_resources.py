@@ -30,7 +30,7 @@ from tensorflow_ipu.compiler.sources.source_map import SourceMap, source_of
 # How many objects an error names.
 _SHOWN = 3
 
-# Ops without inputs whose result may be the handle of a variable; those of others are not.
+# Ops without inputs whose result may be the handle of a variable.
 _MAY_BE_VARIABLES = ("VarHandleOp", "Placeholder")
 
 
@@ -61,7 +61,7 @@ def check(cluster: Cluster, arguments: Sequence[Any], device: str) -> None:
 
 def _origins(tensors: Sequence[Any]) -> list[Any]:
     """Returns the tensors outside of all traced functions that captured tensors stand for."""
-    # By graph, what its tensors are in the graph around it.
+    # By graph, the tensors of the outer graph that its tensors stand for.
     outside: dict[int, dict[int, Any]] = {}
     origins = []
     for tensor in tensors:

@@ -116,7 +116,7 @@ class _Search:
     def __init__(self, handles: Sequence[Any]) -> None:
         self.variables: list[Any] = [None for _ in handles]
         self.owners: list[list[Any]] = [[] for _ in handles]
-        # What was found last, and for which handles, by position.
+        # Objects found in the last step, and the positions of their handles.
         self._objects: list[Any] = list(handles)
         self._positions = {id(handle): {index} for index, handle in enumerate(handles)}
         self._seen = {*self._positions, id(self.variables), id(self.owners)}

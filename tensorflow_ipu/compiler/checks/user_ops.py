@@ -44,7 +44,7 @@ def identical_outputs(node: node_def_pb2.NodeDef) -> frozenset[int]:
 
 
 def _check_node(node: node_def_pb2.NodeDef, pre_compile: bool) -> None:
-    node.attr[_HASH].s = b""  # what the file has now
+    node.attr[_HASH].s = b""  # the library's present hash replaces it
     library = native.check_user_op(node.SerializeToString())
     node.attr[_HASH].s = library.library_hash.encode()
     if library.replica_identical:

@@ -12,9 +12,9 @@ from tensorflow.python.framework import dtypes, op_def_registry, tensor_shape, t
 # Makes text of the bytes of an attribute; none where there is nothing to show.
 Decoder = Callable[[bytes], str]
 
-# Attributes with an underscore that are shown: those of this package, and those of placement.
+# Prefixes of attributes with an underscore that are shown: this package's, and of placement.
 _PREFIXES_SHOWN = ("_ipu_", "_xla_", "_class")
-# Shapes of results follow from those of the inputs.
+# Shapes of results follow from the shapes of inputs.
 _HIDDEN = "output_shapes"
 # Constants with more elements are shown by type and shape.
 _MOST_ELEMENTS = 8

@@ -17,7 +17,7 @@ FRONTEND_ATTRIBUTE = "_XlaFrontendAttributes"
 OUTSIDE_ATTRIBUTE = "_xla_outside_compilation"
 # Pipeline stage of an op, an integer.
 STAGE_ATTRIBUTE = "_ipu_stage"
-# What a pipeline's op is part of: `backward` or `update`. Forward ops have none.
+# The phase of a pipeline's op: `backward` or `update`. Forward ops have none.
 PHASE_ATTRIBUTE = "_ipu_phase"
 # On identities whose value is kept rather than recomputed in the backward pass.
 CHECKPOINT_ATTRIBUTE = "_ipu_recomputation_checkpoint"
@@ -25,40 +25,39 @@ CHECKPOINT_ATTRIBUTE = "_ipu_recomputation_checkpoint"
 MULTI_CONV_ATTRIBUTE = "_ipu_multi_conv"
 # JSON, on the ops of an update: the user's options for where its variables are kept.
 MEMORY_ATTRIBUTE = "_ipu_memory"
-# JSON, on the counter of what it describes: a gradient accumulation, a pipeline. On the operation
-# of the update where that is of one mini-batch, so that there is no counter.
+# JSON, on a counter: the description of a gradient accumulation or a pipeline. With one mini-batch
+# there is no counter, and the operation of the update has it.
 ACCUMULATION_ATTRIBUTE = "_ipu_gradient_accumulation"
 PIPELINE_ATTRIBUTE = "_ipu_pipeline"
-# JSON, on what the compiler has to refuse, though a graph may have it: the code of the error and
+# JSON, on an op that the compiler refuses, though a graph may have it: the code of the error and
 # its message (`compiler/refusals.py`).
 REFUSAL_ATTRIBUTE = "_ipu_refusal"
 # The position of a tensor in the list that a collective within a replica takes.
 SHARD_INPUT_ATTRIBUTE = "_ipu_shard_input"
 # On the variables of a queue (`internal_ops.fifo`): whether it is to be in remote memory.
 FIFO_ATTRIBUTE = "_ipu_fifo"
-# On one op of a program: floating-point events end it, whatever the configuration says.
+# On one op of a program: floating-point events end it, for any configuration.
 TRAPS_ATTRIBUTE = "_ipu_traps"
 # JSON, on ops that use a variable: where a program says itself that it is kept (`remote`, and over
 # how many replicas it is split: `split`), and its `role`, unless that follows from its use.
 VARIABLE_ATTRIBUTE = "_ipu_variable"
 # On the ops that load and store entries of a remote buffer, which is a variable.
 REMOTE_BUFFER_ATTRIBUTE = "_ipu_remote_buffer"
-# On the ops that only bring values of variables from the host and back, in other launches than
-# those that are planned.
+# On the ops that only move values of variables between host and device, in launches that are not
+# planned.
 WEIGHTS_ATTRIBUTE = "_ipu_host_weights"
-# JSON, on ops: what the program says of them for its plan: `memory_proportion`, a part of a tile's
-# memory; `tile_set`, "io" for those on I/O tiles; `exchange`, the number of the exchange that a
-# transfer is made in, with others.
+# JSON, on ops, for their plan: `memory_proportion`, a part of a tile's memory; `tile_set`, "io" for
+# ops on I/O tiles; `exchange`, the number of the exchange that a transfer is part of.
 PLAN_ATTRIBUTE = "_ipu_plan"
 # JSON, on a call: the one op that the function does the work of, for plans: `type`, its
 # `attributes`, and `flops` of one execution.
 COMPOSITE_ATTRIBUTE = "_ipu_composite"
-# JSON, on one op of a program: what it asks for of the Settings that it is planned for.
+# JSON, on one op of a program: the program's changes of the Settings for its plan.
 SETTINGS_ATTRIBUTE = "_ipu_settings"
 # On that op: the API that the program is written with.
 API_ATTRIBUTE = "_ipu_api"
 
-# What the names of functions begin with that are in a program once, however often they are called.
+# Prefix of functions that are in a program once, for any number of calls.
 OUTLINED_PREFIX = "__ipu_outlined_"
 
 # The types of the attributes of ops that name functions.
@@ -203,7 +202,7 @@ def _argument_text(dtype: int, attributes: Mapping[str, attr_value_pb2.AttrValue
     return node_text.type_text(dtype)
 
 
-# What makes text of the attributes whose values are serialized messages.
+# Functions from serialized messages to text, by attribute.
 _DECODERS = {
     SHARDING_ATTRIBUTE: node_text.ipus_text,
     FRONTEND_ATTRIBUTE: node_text.frontend_text,

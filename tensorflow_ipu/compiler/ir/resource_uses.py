@@ -9,7 +9,7 @@ from tensorflow.core.framework import function_pb2, node_def_pb2, types_pb2
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import Program, called_functions, input_node
 
-# What a resource is: ("argument", index of the entry's), ("node", function, node) or ("feed", id).
+# Identity of a resource: ("argument", index), ("node", function, node) or ("feed", id).
 Resource = tuple[object, ...]
 _Known = tuple["Resource | None", ...]
 

@@ -152,7 +152,8 @@ class FunctionLister:
         invariant = invariant_arguments(self._importer.definition(body))
         initial = [self._constant(tensor) for tensor in op.inputs]
         bindings = tuple(
-            # Shapes may change between iterations; the loop's results have what always holds.
+            # Shapes may change between iterations; the loop's results have the invariant
+            # dimensions.
             binding_of(before, initial[index])
             if index in invariant or before.dtype in (tf.resource, tf.variant)
             else binding_of(after if after.shape.rank is not None else before)

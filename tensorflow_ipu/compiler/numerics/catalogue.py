@@ -105,7 +105,7 @@ UPDATES = frozenset(
     """.split()
 )
 
-# Of our own ops, those that are no arithmetic.
+# Our own ops without arithmetic.
 _NO_ARITHMETIC = flops.DATA_MOVEMENT
 
 

@@ -14,7 +14,7 @@ _DENSE = (
     "make the tensor dense before the program, in the dataset, and mask what it was filled with"
 )
 
-#: What names of ops begin with, and what to do. The first that fits counts.
+#: Prefixes of names of ops, and advice. The first match counts.
 INSTEAD: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("Where",),

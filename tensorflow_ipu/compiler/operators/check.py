@@ -16,7 +16,7 @@ from tensorflow_ipu.compiler.operators.constants import Constants
 from tensorflow_ipu.compiler.sources.source_map import SourceMap
 from tensorflow_ipu.configs.notices import warn_once
 
-# What the internal ops of TensorFlow begin with, which users do not write.
+# Prefix of TensorFlow's internal ops, which users do not write.
 _INTERNAL = "_"
 _SHOWN = 5
 

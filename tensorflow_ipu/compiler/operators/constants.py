@@ -22,13 +22,13 @@ from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.operators.calls import Calls, Tensor, data_inputs, result_index
 from tensorflow_ipu.compiler.operators.loop_accumulators import pushed
 
-# Their results follow from the shapes of their inputs, whatever the values are.
+# Their results follow from the shapes of their inputs, for any values.
 _SHAPES = frozenset(
     "VariableShape ZerosLike OnesLike TensorListElementShape TensorListLength".split()
 ).union(op_names.SHAPE_QUERIES)
 # Known once the number of replicas is, which it is when a program is compiled.
 _CONSTANTS = frozenset(["Const", "HostConst", op_names.REPLICA_COUNT])
-# What loops of TensorFlow 1 carry from iteration to iteration.
+# Ops that carry values from iteration to iteration in loops of TensorFlow 1.
 _CARRIED = op_names.MERGES | op_names.NEXT_ITERATIONS
 
 
@@ -153,7 +153,7 @@ class Constants:
         if returned is not None and not op_names.is_loop(node.op):
             return [returned]
         if node.op == "TensorListPopBack":
-            # What a gradient keeps of a loop. XLA computes shapes again there.
+            # An accumulator of a gradient's loop. XLA computes shapes again there.
             found = pushed(self.calls, Tensor(tensor.function, node.input[0]))
             return found or _name(node)
         definition = op_def_registry.get(node.op)

@@ -18,7 +18,7 @@ from tensorflow_ipu.compiler.sources.source_map import SourceMap
 from tensorflow_ipu.configs.notices import warn_once
 
 _TENSORFLOW = os.path.dirname(os.path.dirname(check_ops.__file__))
-# What of TensorFlow lies between the line that asks for a check and the op.
+# Modules of TensorFlow between the line that asks for a check and the op.
 _MACHINERY = tuple(
     os.path.join(_TENSORFLOW, path)
     for path in """
@@ -26,7 +26,7 @@ _MACHINERY = tuple(
     ops/control_flow_assert.py ops/numerics.py ops/weak_tensor_ops.py
     """.split()
 )
-# The op of `tf.debugging.enable_check_numerics`, which adds one to each op, whoever made it.
+# The op of `tf.debugging.enable_check_numerics`, which adds one to each op, even to a library's.
 _OF_ALL_OPS = "CheckNumericsV2"
 _SHOWN = 5
 

@@ -33,7 +33,7 @@ def pushed(calls: Calls, accumulator: Tensor) -> list[Tensor]:
             found.append(Tensor(tensor.function, node.input[1]))
         elif node.op == "TensorListPopBack":
             source = Tensor(tensor.function, node.input[0])
-            if ":tensor:" in tensor.reference:  # a list of lists: what is in it is a list
+            if ":tensor:" in tensor.reference:  # a list of lists: its elements are lists
                 pending.extend(pushed(calls, source))
             else:
                 pending.append(source)

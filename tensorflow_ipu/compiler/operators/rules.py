@@ -14,7 +14,7 @@ from tensorflow_ipu.compiler.operators import table
 from tensorflow_ipu.compiler.operators.calls import Tensor, data_inputs
 from tensorflow_ipu.compiler.operators.constants import Constants
 
-# Masks of a slice whose dimensions have a fixed size in the result, whatever the bounds are.
+# Masks of a slice whose dimensions have a fixed size in the result, for any bounds.
 _FIXED_SIZE = ("shrink_axis_mask", "new_axis_mask", "ellipsis_mask")
 
 
@@ -159,7 +159,7 @@ def _arguments(op: str) -> tuple[op_def_pb2.OpDef.ArgDef, ...]:
 
 
 _Rule = Callable[[str, node_def_pb2.NodeDef, Constants], "str | None"]
-# The rules of ops that are decided by more than what the table says.
+# The rules of ops that the table alone does not decide.
 _RULES: Mapping[str, _Rule] = {
     "EmptyTensorList": _list,
     "Pad": _pad,

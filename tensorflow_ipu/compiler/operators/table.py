@@ -104,17 +104,17 @@ _COMPILED = """
     XlaSharding XlaSort XlaSpmdFullToShardShape XlaSpmdShardToFullShape XlaVariadicReduce
     XlaVariadicSort(dimension) XlaWhile Xlog1py Xlogy ZerosLike Zeta
     """
-# What becomes ops of XLA on the way: loops and branches of TensorFlow 1, what gradients of branches
-# keep, sampling (which the IPU brought kernels for), and what this package's compiler makes of
+# Ops that become XLA's on the way: loops and branches of TensorFlow 1, values that gradients of
+# branches keep, sampling (which the IPU brought kernels for), and the compiler's replacement of
 # `ParameterizedTruncatedNormal`.
 _LOWERED = """
     Switch Merge Enter Exit NextIteration LoopCond
     OptionalFromValue OptionalGetValue OptionalHasValue OptionalNone
     LogUniformCandidateSampler UniformCandidateSampler StatelessParameterizedTruncatedNormal(shape)
     """
-# They name what the host made, and pass it to the program.
+# They name a value of the host, and pass it to the program.
 _ARGUMENTS = "Placeholder PlaceholderV2 VarHandleOp"
-# What stands for ops of the IPU that no op of TensorFlow equals: its LSTM (`ipu.rnn_ops`).
+# Stand-ins for ops of the IPU that no op of TensorFlow equals: its LSTM (`ipu.rnn_ops`).
 _STAND_INS = "BlockLSTMV2 BlockLSTMGradV2"
 
 
@@ -169,8 +169,7 @@ NOT_ON_CHIP: Mapping[str, str] = {
     op: reason for reason, ops in _EXCEPTIONS.items() for op in ops.split()
 }
 
-# Ops without a kernel of XLA that make or take tensors whose shapes depend on values: what their
-# names begin with.
+# Prefixes of ops without a kernel of XLA on tensors whose shapes depend on values.
 _OF_VALUES = (
     "CTCBeamSearchDecoder",
     "CTCGreedyDecoder",

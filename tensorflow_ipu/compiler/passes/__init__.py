@@ -48,8 +48,8 @@ PIPELINE: dict[str, Pass] = {
     "order_collectives": order_collectives.run,
 }
 
-# What happens to a Program once its Executable is made, because the host runs it. None of it is
-# in the listing of the Executable, which is the program of the device.
+# Passes on a Program once its Executable is made, because the host runs it. The listing of the
+# Executable is the program of the device, without them.
 LOWERING: dict[str, Pass] = {
     "synthetic_parameters": synthetic_parameters.run,
     "synthetic_indices": synthetic_indices.run,
@@ -60,5 +60,5 @@ LOWERING: dict[str, Pass] = {
     "keep_effects": keep_effects.run,
 }
 
-# The passes that drop ops with effects: those that nothing needs, and checks of values.
+# The passes that drop ops with effects: unused ops, and checks of values.
 DROPPING = frozenset({"prune", "drop_checks", "prune_after_checks"})

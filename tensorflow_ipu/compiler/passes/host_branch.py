@@ -211,7 +211,7 @@ class _Extraction:
         node.attr["then_branch"].func.name = f"{self._new}_run"
         node.attr["else_branch"].func.name = f"{self._new}_skip"
         node.attr[_LOWER].b = True
-        node.attr[OUTSIDE_ATTRIBUTE].s = self._scope  # it takes and gives what the host can have
+        node.attr[OUTSIDE_ATTRIBUTE].s = self._scope  # with types of the host
         node.attr["Tout"].list.SetInParent()
         node.attr["output_shapes"].list.SetInParent()
         for index, reference in enumerate(self._results):

@@ -77,7 +77,7 @@ class _Function:
         product.input[source] = negation.input[0]
         product.input[to] = negated
         negation.input[0] = number
-        # What shape it had.
+        # The shape before.
         negation.attr.pop("_output_shapes", None)
         return True
 

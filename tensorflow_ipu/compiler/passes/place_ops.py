@@ -110,7 +110,7 @@ def _place_by_neighbors(function: function_pb2.FunctionDef, spread: set[str]) ->
     giving = {node.name: node for node in ordinary}
     _sweep(ordinary, _inputs, giving)
     _sweep(ordinary[::-1], lambda node: users[node.name], giving)
-    # Constants got a place just now, and what is made of them alone did not.
+    # Constants were placed just now, but not ops on constants alone.
     _sweep(ordinary, _inputs, giving)
 
 

@@ -171,7 +171,7 @@ class _Limits:
 
 _Limit = Callable[[_Limits, list[str]], str]
 
-# Op -> position of its indices, and what they are less than.
+# Op -> position of its indices, and their upper bound.
 _ONE: dict[str, tuple[int, _Limit]] = {
     "GatherV2": (1, _Limits.along_axis),
     "GatherNd": (1, _Limits.of_tensor),

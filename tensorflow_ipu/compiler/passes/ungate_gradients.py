@@ -14,7 +14,7 @@ from tensorflow_ipu.compiler.ir.program import (
 )
 from tensorflow_ipu.compiler.ir.target import Target
 
-# What TensorFlow calls the ops that hold the gradients of an op together.
+# TensorFlow's names of the ops that hold the gradients of an op together.
 _GATED = re.compile(r"_grad/tuple/control_dependency(_\d+)?$")
 _GATE = re.compile(r"_grad/tuple/group_deps(_\d+)?$")
 

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 _OWN_PACKAGES = ("tensorflow_ipu",)
 _SITE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-# AutoGraph runs users' functions from temporary files; frames it could map back bear the user's
-# own file name, what is left is its own scaffolding.
+# AutoGraph runs users' functions from temporary files. Frames that it could map back bear the
+# user's own file name; the others are its own scaffolding.
 _AUTOGRAPH_MARK = "__autograph_generated_file"
-# TensorFlow generates a function for each op of the native library, in a file of this name. It is
-# also that of programs given as `python -c`, so the function's name has to tell.
+# TensorFlow generates a function for each op of the native library, in a file of this name.
+# Programs given as `python -c` have the same file name, so the function's name has to tell.
 _GENERATED_FILE = "<string>"
 _GENERATED_PREFIX = "ipu_"
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import tensorflow as tf
 
-# What TensorFlow puts before the scope of a forward op to name the ops of its gradient.
+# TensorFlow's prefix of the forward op's scope in names of gradient ops.
 _TAPE_SCOPE = "gradient_tape/"
 _RENAMED = re.compile(r"_0$")
 
@@ -183,7 +183,7 @@ def original_op(op: tf.Operation) -> tf.Operation | None:
 
 def _operation(graph: tf.Graph, node: str) -> tf.Operation | None:
     """Returns the op of a name, None if the graph has none."""
-    # In the definition of a function an op whose name is also that of a result has another one.
+    # In the definition of a function, an op with the name of a result is renamed.
     for name in (node, _RENAMED.sub("", node)):
         with contextlib.suppress(KeyError):
             return graph.get_operation_by_name(name)

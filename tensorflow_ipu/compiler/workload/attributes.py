@@ -49,7 +49,7 @@ for _name, _types in _NAMED.items():
         _INPUTS.setdefault(_type, []).append((_name, _position))
 
 
-# Attributes that say nothing of the work, or what the types of inputs and results say too.
+# Attributes that do not affect the work, or repeat the types of inputs and results.
 _LEFT_OUT = frozenset(
     {
         *("output_shapes", "output_types", "parallel_iterations", "use_locking", "validate_shape"),

@@ -20,7 +20,7 @@ from tensorflow_ipu.planner.workload import (
     Variable,
 )
 
-# What takes no memory of an IPU: handles, which stand for what they are handles of, and texts.
+# Types without memory of an IPU: handles, and texts.
 HANDLES = ("resource", "variant", "string")
 # Integers and flags with few elements are shapes, axes, bounds and counters: they are part of the
 # code, not data, as long as they are known when the program is compiled.

@@ -79,7 +79,7 @@ def _update_scopes(
         if not draft.variables or not op_names.is_update(draft.record.type):
             continue
         if draft.record.layer is not None:
-            continue  # its name is that of a front end
+            continue  # a front end names it
         scope = path(draft.record.name, draft.record.keras.layers)
         layer = layers.of_variable(draft.variables[0])
         foreign = bool(layer) and f"/{layer}/" not in f"/{scope}/"
@@ -107,7 +107,7 @@ class _Assignment:
         self._optimizer = optimizer
         self._by_name: dict[str, str] = {}
         self._in_calls: set[int] = set()
-        # Buffer -> the op that made it last: a reshape, for one, has the buffer of what it takes.
+        # Buffer -> the op that wrote it last: a reshape, for one, shares its operand's buffer.
         self._latest: dict[int, int] = {}
 
     def run(self) -> None:
@@ -130,7 +130,7 @@ class _Assignment:
         if around and position in self._in_calls:
             return f"{around}/{declared}" if declared else around
         if declared or (declared is not None and draft.calls):
-            return declared  # what a call takes says nothing of all the ops that it runs
+            return declared  # operands of a call say nothing of the ops that it runs
         found = self._by_name.get(draft.record.original) or self._own(draft) or around
         if not found and draft.phase != BACKWARD:  # optimizers of Keras compute gradients, too
             part = draft.record.keras.part
@@ -154,8 +154,8 @@ class _Assignment:
             if operand.buffer in self._of_values:
                 return self._of_values[operand.buffer]
         if draft.phase == BACKWARD and not draft.calls:
-            # What makes rows of a gradient dense is of the lookup, whose reshape is in the buffer
-            # of the layer after it.
+            # Ops that make a sparse gradient dense are of the lookup, whose reshape is in the
+            # buffer of the layer after it.
             latest = [self._latest[o.buffer] for o in draft.inputs if o.buffer in self._latest]
             found = _most_common(self._drafts[source].layer for source in latest)
             if found:

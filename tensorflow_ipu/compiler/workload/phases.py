@@ -15,9 +15,9 @@ from tensorflow_ipu.compiler.analysis.layer_names import path
 from tensorflow_ipu.compiler.ir.records import OpRecord
 from tensorflow_ipu.compiler.workload.draft import BACKWARD, UPDATE, Draft
 
-# What tapes and functions do with gradients outside of the scopes that they have names for.
+# Ops that tapes and functions apply to gradients outside of their named scopes.
 _PASSES = ("AddN", "Identity")
-# What makes a whole gradient of the rows that a lookup has one for: it takes them first.
+# The op that makes a dense gradient of a lookup's rows: it takes them first.
 _WHOLE = "UnsortedSegmentSum"
 
 # The op that makes each buffer.

@@ -125,7 +125,7 @@ def _complete(
     if record.type in _LIST_READERS and inputs and inputs[0].buffer is not None:
         kept = buffers[inputs[0].buffer]
         if kept.dtype and kept.label is Label.EXACT:
-            # The memory is that of a list of such elements, or of the tensor of all of them.
+            # The memory of a list of such elements, or of the tensor of all of them.
             shape = kept.shape if buffers.is_list(inputs[0].buffer) else kept.shape[1:]
     elif all([value.exact for value in inputs]):
         shape = infer(record.type, given, [value.shape for value in inputs], index)
@@ -224,7 +224,7 @@ def _facts(record: OpRecord, inputs: list[Value], results: list[Value]) -> None:
         results[0].constant = np.argsort(inputs[0].constant)
     elif record.type == "Equal":
         last = inputs[1].constant
-        # A counter is compared with its last value: true once in so many runs.
+        # A counter is compared with its last value: true once in N runs.
         if last is not None and last.ndim == 0 and not inputs[0].fixed:
             results[0].every = int(last) + 1
 

@@ -36,7 +36,7 @@ from tensorflow_ipu.compiler.workload.draft import UPDATE, Draft
 from tensorflow_ipu.compiler.workload.results import compute
 from tensorflow_ipu.planner.workload import TENSOR, Operand, Variable
 
-# Ops whose axes are those of the result rather than those of the first input.
+# Ops whose axes are the result's rather than the first input's.
 _RANK_OF_RESULT = ("Split", "Concat", "ExpandDims")
 
 
@@ -92,7 +92,7 @@ class WorkloadWalk(Dataflow[CalledOp, Value]):
         self._batch = batch
         self._kept = [self.buffers.variable(*entry) for entry in enumerate(variables)]
         self._attributes: dict[tuple[str, str], Mapping[str, Any]] = {}
-        # What runs the function that is being described; at first, nothing runs the program.
+        # The op that runs the function being described; at first, none.
         self._caller = _Caller(None, 1, 0)
 
     def variable(self, index: int) -> Value:

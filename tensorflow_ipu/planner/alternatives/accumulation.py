@@ -20,9 +20,9 @@ from tensorflow_ipu.planner.workload import (
     Workload,
 )
 
-# TensorFlow makes zeros of up to so many elements a constant; more are filled in when needed.
+# Most elements of zeros that TensorFlow makes a constant; more are filled in when needed.
 _CONSTANT_ZEROS = 1000
-# Stands before the names of what counts mini-batches.
+# Prefix of the names of ops that count mini-batches.
 _NAME = "gradient_accumulation"
 
 
@@ -203,7 +203,7 @@ def _inserted(ops: tuple[Op, ...], added: Mapping[int, Sequence[Op]]) -> tuple[O
     after = sorted(added)
     before = [0, *itertools.accumulate(len(added[index]) for index in after)]
     placed: dict[int, list[Op]] = {}
-    for index in reversed(after):  # what is in a function comes before what follows its call
+    for index in reversed(after):  # ops in a function come before the ops after its call
         placed.setdefault(ops[index].end, []).extend(added[index])
     made: list[Op] = []
     for index in range(len(ops) + 1):

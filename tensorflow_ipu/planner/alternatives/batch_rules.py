@@ -23,7 +23,7 @@ _UNRELATED = (*op_names.SHAPE_QUERIES, *op_names.FEEDS, "Fill", "Range", "Const"
               "L2Loss", "NoOp", "BroadcastGradientArgs",
               "TensorListReserve", "EmptyTensorList", "VarHandleOp")  # fmt: skip
 
-#: Attributes with a number for each dimension that are no shapes, whatever numbers they have.
+#: Attributes with a number for each dimension that are never shapes.
 NO_SHAPES = frozenset(
     {"axes", "begin", "steps", "strides", "ksize", "dilations", "rates", "squeeze_dims", "perm",
      "paddings", "explicit_paddings", "crops", "block_shape"}

@@ -18,7 +18,7 @@ from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.program.sections import BACKWARD
 from tensorflow_ipu.planner.program.structure import structure
 
-# Plans of a search: so many ops may be planned in all, which takes less than ten seconds.
+# Ops that all plans of a search have together, less than ten seconds; fewest and most plans.
 _OPS, _FEWEST, _MOST = 90_000, 8, 150
 # Configurations that are returned.
 _SHOWN = 6

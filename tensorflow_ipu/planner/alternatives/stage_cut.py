@@ -203,7 +203,7 @@ class LayerTable:
             everywhere = {crossing.maker, *crossing.users}
             made[crossing.maker] += weight(crossing)
             inside[min(everywhere), max(everywhere) + 1] += weight(crossing)
-        # Of begin and end: all that are made between, without those that only layers between use.
+        # By begin and end: tensors made between, without tensors that only layers between use.
         all_made = _sums(made)
         only = inside[::-1].cumsum(axis=0)[::-1].cumsum(axis=1)
         return (all_made[np.newaxis, :] - all_made[:, np.newaxis]) - only

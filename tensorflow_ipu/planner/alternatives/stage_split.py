@@ -24,8 +24,8 @@ from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.schedule import PipelineDescription, PipelineSchedule
 
-# Mini-batches of an update where the program does not say: four times what fills the pipeline, so
-# that the bubble is small.
+# Default of mini-batches of an update, as a multiple of the ones that fill the pipeline: the bubble
+# is small.
 _ROUNDS = 4
 
 

@@ -18,7 +18,7 @@ from tensorflow_ipu.schedule import (
     RecomputationMode,
 )
 
-#: The changes, with what their values are.
+#: The changes, with the meanings of their values.
 NAMES: Mapping[str, str] = {
     "chip": "name of a chip, such as bow",
     "tiles": "number of tiles of an IPU",
@@ -64,7 +64,7 @@ def same_program(changes: Mapping[str, Any]) -> tuple[Any, ...]:
     Args:
         changes: a value for each, by name, in the form that `checked` returns.
     """
-    if "stages" in changes:  # which are cut by what the layers cost with the settings
+    if "stages" in changes:  # cuts depend on the layers' cycles with the settings
         return tuple(changes.values())
     values = tuple(changes.get(name) for name in ("batch", "schedule", "count", "recompute"))
     return *values, changes.get("replicas", 1) > 1, changes.get("instances", 1) > 1

@@ -57,7 +57,7 @@ class PipelineChange:
 class Words:
     """Instructions for programs of TensorFlow or Keras."""
 
-    #: What a line that goes with a stage begins with.
+    #: Prefix of a line about a stage.
     stage = "stage"
 
     def __repr__(self) -> str:

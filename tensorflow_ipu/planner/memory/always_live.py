@@ -29,7 +29,7 @@ ROLES = {
     "accumulator": ACCUMULATORS,
     "other": VARIABLES,
 }
-# With prefetching, data of the next iteration arrives while that of this one is used.
+# With prefetching, data of the next iteration arrives while the present one is used.
 _PREFETCHED = 2
 
 

@@ -15,7 +15,7 @@ from tensorflow_ipu.planner.memory.always_live import Resident
 from tensorflow_ipu.planner.memory.tile_mapping import Interval
 from tensorflow_ipu.planner.workload import Buffer
 
-#: Category of what only an op needs while it runs.
+#: Category of the memory that an op needs while it runs.
 TEMPORARIES = "temporaries"
 
 

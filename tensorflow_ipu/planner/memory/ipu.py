@@ -184,8 +184,7 @@ class _Ipu:
     def details(self) -> MemoryDetails:
         """Returns the memory tensor by tensor."""
         program, points, transients = self._program, self._work.points, self._transients
-        # Positions are those of all IPUs' ops; what is there between two ops of this one is not
-        # seen by either.
+        # Positions count all IPUs' ops; a tensor between two ops of this one is seen by neither.
         births = np.searchsorted(points, transients.start, "left")
         deaths = np.searchsorted(points, transients.stop, "right") - 1
         buffers = np.concatenate(

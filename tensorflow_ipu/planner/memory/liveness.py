@@ -94,7 +94,7 @@ def intervals(accesses: Accesses, order: Order, pairs: np.ndarray) -> Intervals:
     start[accesses.kind == INPUT_KIND] = 0
     _reuse(accesses, order, pairs, start, stop)
     transient = accesses.kind <= INPUT_KIND
-    # What another IPU has is here only while it is used.
+    # A copy of another IPU's tensor is here only while it is used.
     transient |= ~accesses.home
     chosen = np.flatnonzero(transient & (start <= stop)).astype(np.int32)
     return Intervals(chosen, start[chosen], stop[chosen])

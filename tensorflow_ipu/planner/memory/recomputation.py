@@ -115,7 +115,7 @@ def pipelined(
             splits.split(instance, int(last_forward[instance]), resume)
         for instance in kept.tolist():
             if first_backward[instance] == nowhere:
-                # Only what is computed again needs it.
+                # Only recomputed values need it.
                 held = stage.forward_end if stash.depth else stage.backward_start - 1
                 splits.hold(instance, held)
             elif stash.depth:

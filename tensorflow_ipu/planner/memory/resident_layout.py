@@ -46,7 +46,7 @@ class ResidentLayout:
             settings.chip.memory_per_tile * settings.io_memory_proportion
         )
         for stream in streams:
-            # What I/O tiles have no room for is where it would be without them.
+            # Streams beyond the room of I/O tiles are on the compute tiles, as without I/O tiles.
             if stream.num_bytes <= room:
                 room -= stream.num_bytes
                 moved.append((stream, moving.add(stream.num_bytes)))

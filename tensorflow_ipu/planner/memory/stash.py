@@ -157,7 +157,7 @@ def driven_by_gradients(accesses: Accesses, phases: Phases) -> np.ndarray:
     made[made] &= phases.phase[maker[made]] == 1
     made &= phases.phase[accesses.op] == 1
     found = [False] * len(phase)
-    # Ops come after the makers of what they use.
+    # Ops come after the producers of their operands.
     for index in np.flatnonzero(made)[np.argsort(accesses.op[made], kind="stable")].tolist():
         op, source = int(accesses.op[index]), int(maker[index])
         if stage[op] != stage[source] or found[source]:

@@ -73,7 +73,7 @@ class Accesses:
         Args:
             buffer: the buffer.
         """
-        # Accesses are ordered by buffer; those of the instances of one are together.
+        # Accesses are ordered by buffer; accesses of one instance are together.
         low, high = np.searchsorted(self.buffer, (buffer, buffer + 1))
         users = self.op[low:high]
         plain = users[self.end[users] == users + 1]
@@ -134,7 +134,7 @@ def parents(end: np.ndarray) -> np.ndarray:
         end: `Op.end` of each op.
     """
     found = np.full(len(end), -1, np.int32)
-    # In program order inner ops come later, and overwrite what outer ones wrote.
+    # In program order inner ops come later, and overwrite the entries of outer ones.
     for index in np.flatnonzero(end > np.arange(len(end)) + 1).tolist():
         found[index + 1 : end[index]] = index
     return found
@@ -223,7 +223,7 @@ def _results(
     read[buffer[~write]] = True
     single = np.fromiter((len(o.outputs) == 1 for o in workload.ops), bool, len(workload.ops))
     returned = ~read[buffer] & write & (kinds[buffer] == TENSOR_KIND) & single[op] & (until < 0)
-    # The end of the whole program is that of its last op, which no op runs.
+    # The end of the whole program is the end of its last op, which no op runs.
     last = np.where(parent[op] >= 0, parent[op], len(parent))
     found: np.ndarray = np.where(returned, last, until)
     return found

@@ -11,7 +11,7 @@ from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.program.accesses import TENSOR_KIND, Accesses
 from tensorflow_ipu.planner.workload import Op, Workload
 
-# Ops with side effects, by kind; those of one kind keep their order.
+# Ops with side effects, by kind; ops of one kind keep their order.
 _EFFECTS = {
     "feed in": ("Infeed", "IpuRecv", "Dequeue"),
     "feed out": ("Outfeed", "IpuSend", "Enqueue", "Print", op_names.ASSERTION),

@@ -29,7 +29,7 @@ _REDUCTIONS = frozenset({"Max", "Mean", "Min", "Prod", "Sum"})
 # From few elements they make many, each by itself: a map can have them in front.
 _SOURCES = frozenset({"BroadcastTo", "Fill"})
 _RANDOM = "StatelessRandom"
-# What a result is made of at most. Longer lists would be of scalars only.
+# Most sources of a result. Longer lists would be of scalars only.
 _MOST = 8
 
 
@@ -66,7 +66,7 @@ class _Search:
         self._workload, self._last_stage = workload, last_stage
         self._readers: dict[int, list[int]] = defaultdict(list)
         self._makers: dict[int, int] = defaultdict(int)
-        # What is changed in its place; that, checkpoints, and what goes into or out of a function.
+        # Buffers changed in place; these, checkpoints, and operands and results of functions.
         self._changed: set[int] = set()
         self._needed: set[int] = set()
         for index, op in enumerate(workload.ops):

@@ -19,7 +19,7 @@ COLLECTIVE = "collective"
 HOST = "host"
 STREAMING = "streaming"
 IDLE = "idle"
-# In this order an op does what it does: tiles wait for each other, exchange data, compute.
+# The order in an op: tiles wait for each other, exchange data, compute.
 CHIP_KINDS = (SYNC, EXCHANGE, COMPUTE)
 
 

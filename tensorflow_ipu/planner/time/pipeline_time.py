@@ -16,8 +16,8 @@ from tensorflow_ipu.planner.time.sequence import with_gaps
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.schedule import Phase, Schedule, Timing, build, timed
 
-#: Entries of the schedule, of all executions, that get segments: of longer ones about half of so
-#: many at each end, in whole slots.
+#: Most entries of the schedule, of all executions, that get segments. Longer ones show about half
+#: as many at each end, in whole slots.
 MOST_ENTRIES = 2000
 
 _PHASES = {

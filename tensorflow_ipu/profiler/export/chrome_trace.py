@@ -209,7 +209,7 @@ def _transfer_tracks(timeline: Timeline, launches: int, most: int) -> list[Track
     found = []
     for (kind, ipu), transfers in by_track.items():
         needed = sum(transfer.cycles * transfer.runs for transfer in transfers)
-        # What takes longer than a launch keeps the next launch's transfers waiting.
+        # A transfer longer than a launch delays the next launch's transfers.
         every = max(timeline.cycles, needed)
         slices = [one for launch in range(launches) for one in _in_a_row(transfers, launch * every)]
         found.append(bounded(f"{kind}, IPU {ipu}", slices, most))

@@ -9,7 +9,7 @@ from tensorflow_ipu.profiler.export import html_report, html_static
 if TYPE_CHECKING:
     from tensorflow_ipu.profiler.report import Report
 
-# A notebook keeps what it shows in its file. Larger pages are files of their own.
+# A notebook stores its output in its file. Larger pages are files of their own.
 _MOST_CHARACTERS = 5_000_000
 _HEIGHT = 680
 

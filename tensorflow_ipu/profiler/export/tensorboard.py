@@ -27,7 +27,7 @@ _POINTS = 150
 _HEIGHT, _WIDTH = 200, 736
 _UNSAFE = re.compile(r"[^\w.-]")
 _PAPER, _LIMIT = (255, 255, 255), (180, 35, 24)
-# Those of Okabe and Ito, which people with any kind of color vision can tell apart; then grey.
+# The colors of Okabe and Ito, which people with any kind of color vision can tell apart; then grey.
 _COLORS = (
     (0, 114, 178),
     (230, 159, 0),

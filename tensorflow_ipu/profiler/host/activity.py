@@ -13,11 +13,11 @@ LOAD = "load"
 TO_DEVICE = "host to device"
 TO_HOST = "device to host"
 
-#: What nobody records, with threads or without them.
+#: Events that are never recorded, with threads or without them.
 NOT_RECORDED = (
     "when a launch without results ends: it is as long as the mean of all launches of its program",
 )
-#: What is recorded only with threads.
+#: Events that are recorded only with threads.
 OF_THREADS = "what the threads of feeds do: profile(..., host_threads=True) records it"
 
 

@@ -21,7 +21,7 @@ from tensorflow_ipu.profiler.host.activity import (
 from tensorflow_ipu.profiler.host.threads import ThreadTracer
 from tensorflow_ipu.runtime import events, native
 
-#: Events that are kept; what comes after them is not recorded.
+#: Most events that are kept; later ones are not recorded.
 MOST_EVENTS = 30_000
 # How often the engine's events are taken over, in seconds: it keeps them until then.
 _PERIOD = 1.0

@@ -16,10 +16,10 @@ from tensorflow_ipu.profiler.host.activity import HostThread, ThreadSpan
 
 # Names that the engine gives its threads.
 _FEEDS = "ipu_infeed"
-# Spans of ops of the device on other threads; those of the ops that programs are made of are left
-# out, as they are the simulation's.
+# Spans of ops of the device on other threads. Ops that programs are made of are left out, as they
+# are the simulation's.
 _OP = re.compile(r"(?:EagerLocalExecute: |:)(Ipu\w+)$")
-_LEVEL = 2  # what datasets do is of this level
+_LEVEL = 2  # the level of datasets' spans
 _PICOSECONDS = 1e12
 _NANOSECONDS = 1e9
 

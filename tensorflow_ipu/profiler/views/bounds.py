@@ -16,7 +16,7 @@ LOAD_STORE = "load/store"
 EXCHANGE = "exchange"
 SYNC = "sync"
 
-#: What may bound an op or transfer, with what that means.
+#: The possible bounds of an op or transfer, with their meanings.
 BOUNDS: Mapping[str, str] = {
     AMP: "multiply-adds of the matrix units",
     VECTOR: "arithmetic of the vector units",

@@ -12,8 +12,8 @@ from tensorflow_ipu.profiler.views.layer_tree import LayerNode, path, positions
 from tensorflow_ipu.profiler.views.operation import Operation
 from tensorflow_ipu.profiler.views.program_tree import OP
 
-#: Spans of all IPUs at most: what is shorter than a share of the launch is merged until there are
-#: no more.
+#: Most spans of all IPUs: shorter spans are merged, up to a share of the launch, until there are no
+#: more.
 MOST_SPANS = 20_000
 # The first share of a launch below which spans are merged: less than a pixel of any screen.
 _PIXEL = 1 / 16_384

@@ -139,7 +139,7 @@ def _bytes(spec: OpSpec) -> tuple[int, int]:
     if (family(spec.type) == SLICE or updates) and read:
         scattered = updates or any(part in spec.type for part in ("Scatter", "Update", "Assign"))
         if updates:
-            # Gradient and indices come last; what else there is, is as large as the variable.
+            # Gradient and indices come last; the other operands are as large as the variable.
             most = max((size for size in read if size < read[0]), default=read[0])
         else:
             most = max(read[1:], default=0) if scattered or not written else max(written)

@@ -23,15 +23,15 @@ from tensorflow_ipu.planner.plan import Plan
 
 # Of the plans, how many at most are of single changes.
 _SINGLES = 0.5
-# With fewer plans than this only what is guessed to fit is planned.
+# With fewer plans than this, only candidates that are estimated to fit are planned.
 _FEW = 4
-# How much what does not fit is held back, as a power of the part of it that fits.
+# Exponent of capacity / memory in the objective of candidates that do not fit.
 _EAGERNESS = 2
 # By which factor a guess may be wrong, once something that fits is known.
 _UNSURE = 1.5
 # How many configurations are built upon without a plan for each that is planned.
 _UNPLANNED = 100
-# One plan of so many is kept back to take back changes that turn out to do nothing.
+# One plan in N is reserved for removing changes that turn out to have no effect.
 _KEPT_BACK = 8
 
 
@@ -181,7 +181,7 @@ class Search:
         later: list[_Waiting] = []
         unplanned = 0
         while self._left > 0 and (self._waiting or later):
-            if not self._waiting:  # what did not seem to be worth a plan
+            if not self._waiting:  # candidates that did not seem worth a plan
                 self._waiting, later = later, []
                 unplanned = _UNPLANNED
             first = heapq.heappop(self._waiting)

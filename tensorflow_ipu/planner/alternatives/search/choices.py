@@ -83,12 +83,12 @@ class Choices:
         return f"{type(self).__name__}({shown})"
 
 
-#: What can be chosen.
+#: The subjects of choices.
 SUBJECTS = tuple(
     field.name for field in dataclasses.fields(Choices) if field.name != "mini_batches"
 )
 
-#: What each subject is called.
+#: Names of the subjects for users.
 SUBJECT_NAMES: Mapping[str, str] = {
     "precision": "float16",
     "partials": "sums of products in float16",

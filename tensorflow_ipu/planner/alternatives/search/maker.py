@@ -24,7 +24,7 @@ from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time.throughput import reserved_ipus
 from tensorflow_ipu.planner.workload import Workload
 
-# Programs whose planners are kept: those of a large program take tens of megabytes.
+# Programs whose planners are cached: a large program's take tens of megabytes.
 _KEPT = 8
 _PROPORTIONS = ("matmul_proportion", "convolution_proportion", "slice_proportion")
 

@@ -61,7 +61,7 @@ class Space:
         self.omitted: dict[str, str] = {}
         self._subjects = tuple(name for name in SUBJECTS if name in subjects)
         self._families = {family(op.type) for op in workload.ops if op.ipu is not None}
-        # Without feeds and pipelines a launch is one mini-batch, whatever is made of it.
+        # Without feeds and pipelines a launch is one mini-batch, after any change.
         self._is_fed = any(op.type == op_names.INFEED for op in workload.ops)
         self._trains = BACKWARD in structure.sections
         self._fixed = {name: self._values(name) for name in self._subjects}
@@ -98,7 +98,7 @@ class Space:
         if name == "optimizer_state" and value == SPLIT and self._replicas(choices) == 1:
             return False
         if name == "optimizer_state":
-            # What comes to accumulate gradients has its state in streaming memory by default.
+            # With new gradient accumulation, the optimizer state is in streaming memory by default.
             counts = (choices.stages, choices.count, choices.mini_batches)
             offloads = new and any(count is not None for count in counts)
             return value != REMOTE if offloads else value != self._state_now()

@@ -165,7 +165,7 @@ class _Writer:
                 count=pipeline.count,
                 ipus=self._ipus(),
             )
-            # As is the default, which has to be said for those who set other options, too.
+            # The default has to be written if other options are set, too.
             if self._plan.workload.pipeline is None and change.remote_state is None:
                 change = dataclasses.replace(change, remote_state=True)
         elif self._counted() and pipeline is not None:

@@ -24,7 +24,7 @@ def nested(plan: Plan, segments: Sequence[Segment]) -> list[Slice]:
         segments: the work of the IPU, in order of the start.
     """
     found: list[_Scope] = []
-    inside: list[_Scope] = []  # those that go on, from the outermost
+    inside: list[_Scope] = []  # open scopes, from the outermost
     for segment in segments:
         path = _path(plan, segment)
         common = 0
