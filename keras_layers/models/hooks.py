@@ -11,6 +11,7 @@ While the scope of one with Keras extensions is open
 * `keras.Model.__new__` gives models the class that `extension` makes of theirs, so that `fit`,
   `evaluate` and `predict` run programs on the IPU and the methods with options are there;
 * `steps_per_execution` of `compile` may be a tensor;
+* losses and metrics get labels of shape [batch] as [batch, 1] also for outputs of rank 3 and more;
 * what loads and clones models in Keras restores those options (see `saving`);
 * layers know the lines of the user that make and call them (see `layer_lines`).
 
@@ -38,6 +39,7 @@ from tensorflow_ipu.keras_layers.pipelining.extension import PipelinedModel
 from tensorflow_ipu.versions import keras2
 
 base_preprocessing_layer = keras2.module("engine.base_preprocessing_layer")
+compile_utils = keras2.module("engine.compile_utils")
 
 
 def checked_models() -> Patches:
@@ -64,6 +66,8 @@ def _checks() -> Iterable[Patch]:
 def _extensions() -> Iterable[Patch]:
     yield tf.keras.Model, "__new__", staticmethod(_new(tf.keras.Model.__new__))
     yield tf.keras.Model, "compile", _with_known_steps(vars(tf.keras.Model)["compile"])
+    matched = compile_utils.match_dtype_and_rank
+    yield compile_utils, "match_dtype_and_rank", _with_labels_as_columns(matched)
     yield from saving.patches()
     yield from layer_lines.patches()
 
@@ -109,6 +113,22 @@ def _with_known_steps(original: Any) -> Any:
         return original(self, *args, **kwargs)
 
     return compiled
+
+
+def _with_labels_as_columns(original: Any) -> Any:
+    """Returns `match_dtype_and_rank` for labels of shape [batch] and outputs of rank 3 and more.
+
+    Keras 2.6 adds the dimension to all data; later ones add it for outputs of rank 2 only. Keras's
+    losses and metrics then squeeze an output [batch, n, 1] to n classes.
+    """
+
+    @functools.wraps(original)
+    def matched(y_t: Any, y_p: Any, sw: Any) -> Any:
+        if y_t.shape.rank == 1 and (y_p.shape.rank or 0) > 2:
+            y_t = tf.expand_dims(y_t, axis=-1)
+        return original(y_t, y_p, sw)
+
+    return matched
 
 
 def _made_in_scope(original: Any) -> Any:

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tensorflow_ipu import ipu_strategy
 from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.ops.pipelining_ops import PipelineSchedule
 from tests.support import keras_models
 from tests.support.keras_models import (
     BATCH,
@@ -382,3 +383,36 @@ def test_a_model_that_was_built_for_float64_takes_float32() -> None:
         assert model.inputs[0].dtype == tf.float64
         found = [model.train_on_batch(X[:BATCH], Y[:BATCH]), model.predict_on_batch(X[:BATCH])]
     assert_close(found, expected)
+
+
+@pytest.mark.parametrize("stages", [None, [0, 1]])
+def test_labels_of_rank_one_meet_squeezed_outputs(stages: list[int] | None) -> None:
+    """Outputs [batch, 5, 1] are 5 logits for each label, as in Keras 2.6."""
+    x, y = keras_models.array(SAMPLES, 5, 3), keras_models.labels(5, SAMPLES)
+    kind = Kind(
+        lambda: tf.keras.Sequential([tf.keras.Input((5, 3)), tf.keras.layers.Dense(1)]),
+        loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=("accuracy", "sparse_categorical_accuracy"),
+    )
+    if stages:
+        kind = kind._replace(
+            build=lambda: tf.keras.Sequential(
+                [tf.keras.Input((5, 3)), *map(tf.keras.layers.Dense, (4, 1))]
+            )
+        )
+    stock = kind.compiled()
+    expected = stock.fit(x, y[:, np.newaxis], BATCH, verbose=0, shuffle=False).history
+    logits = np.squeeze(stock.predict(x, BATCH, verbose=0), -1)
+    entropies = np.log(np.exp(logits).sum(1)) - logits[np.arange(SAMPLES), y]
+    with keras_models.strategy(2 if stages else 1).scope():
+        model = kind.compiled()
+        if stages:
+            model.set_pipeline_stage_assignment(stages)
+            model.set_pipelining_options(
+                gradient_accumulation_steps_per_replica=1,
+                pipeline_schedule=PipelineSchedule.Sequential,
+            )
+        found = model.fit(x, y, BATCH, verbose=0, shuffle=False).history
+        values = model.evaluate(x, y, BATCH, verbose=0)
+    assert_close(found, expected)
+    assert_close(values[::2], [entropies.mean(), (logits.argmax(1) == y).mean()])

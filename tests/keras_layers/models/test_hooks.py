@@ -44,6 +44,7 @@ def _attributes() -> dict[tuple[str, str], Any]:
         tf.keras.Sequential,
         tf.keras.layers.Layer,
         tf.keras.optimizers.Optimizer,
+        hooks.compile_utils,
         *{type(KINDS["functional"].build())},
         *(patch[0] for patch in saving.patches()),
     ]
