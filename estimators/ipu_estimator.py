@@ -7,16 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+import tensorflow.compat.v1 as tf1
 
 from tensorflow_ipu import loops, scopes
-from tensorflow_ipu.estimators import arguments, base, evaluation, export, input, spec, training
-from tensorflow_ipu.estimators.input import Batches
+from tensorflow_ipu.estimators import arguments, base, checks, input, metrics, spec
+from tensorflow_ipu.estimators.input import Batches, split_element
 from tensorflow_ipu.estimators.ipu_run_config import RunConfig
 from tensorflow_ipu.estimators.spec import IPUEstimatorSpec
+from tensorflow_ipu.feeds import ipu_infeed_queue
+from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedMode
+from tensorflow_ipu.ops import cross_replica_ops
 
 __all__ = ["IPUEstimator", "IPUEstimatorSpec"]
-
-ModeKeys = tf.estimator.ModeKeys
 
 
 class IPUEstimator(base.IPUEstimatorBase):
@@ -122,10 +124,10 @@ class IPUEstimator(base.IPUEstimatorBase):
         return scopes.ipu_shard(shards - 1) if shards > 1 else contextlib.nullcontext()
 
     def _training_program(self, batches: Batches, config: Any) -> tf.estimator.EstimatorSpec:
-        return training.build(self, batches, config)
+        return _build_training(self, batches, config)
 
     def _evaluation_program(self, batches: Batches, config: Any) -> tf.estimator.EstimatorSpec:
-        return evaluation.build(self, batches, config)
+        return _build_evaluation(self, batches, config)
 
     def _prediction_program(self, batches: Batches, config: Any) -> base.PredictionProgram:
         outfeed = batches.new_outfeed()
@@ -152,4 +154,259 @@ class IPUEstimator(base.IPUEstimatorBase):
         self, features: Any, labels: Any, mode: str, config: Any
     ) -> tf.estimator.EstimatorSpec:
         returned = self._call_user_model(features, labels, mode, config)
-        return export.host_spec(returned, mode)
+        return _host_spec(returned, mode)
+
+
+def _host_spec(returned: Any, mode: str) -> tf.estimator.EstimatorSpec:
+    """Returns what a model function returned as stock estimators expect it.
+
+    Args:
+        returned: an `IPUEstimatorSpec` or an `EstimatorSpec`.
+        mode: the `tf.estimator.ModeKeys` it was called with.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    if isinstance(returned, tf.estimator.EstimatorSpec):
+        return returned
+    given = spec.from_stock(returned)
+    return tf.estimator.EstimatorSpec(
+        mode,
+        predictions=given.predictions,
+        loss=given.loss,
+        train_op=given.train_op if given.host_call is None else _host_train_op(given),
+        eval_metric_ops=_host_metrics(given),
+        training_hooks=given.training_hooks,
+        evaluation_hooks=given.evaluation_hooks,
+        prediction_hooks=given.prediction_hooks,
+    )
+
+
+def _host_train_op(given: spec.IPUEstimatorSpec) -> Any:
+    """Returns the training op of a model with a host call."""
+    with tf.control_dependencies([given.train_op]):
+        return spec.host_operation(spec.call_host_function(given.host_call))
+
+
+def _host_metrics(given: spec.IPUEstimatorSpec) -> Any:
+    """Returns the metrics, for one iteration on one replica."""
+    if given.eval_metrics is None:
+        return given.eval_metric_ops
+    function, tensors = given.eval_metrics
+    stacked = tf.nest.map_structure(lambda tensor: tf.expand_dims(tensor, 0), tensors)
+    return metrics.metrics_dict(spec.call_host_function((function, stacked)))
+
+
+_TRAIN = tf.estimator.ModeKeys.TRAIN
+
+
+def _build_training(
+    estimator: IPUEstimator, batches: Batches, config: Any
+) -> tf.estimator.EstimatorSpec:
+    """Builds the program that does `iterations_per_loop` steps, and its launch.
+
+    Args:
+        estimator: the estimator.
+        batches: the feeds.
+        config: what the model function gets as `config`.
+
+    Returns:
+        What a session has to run; see `IPUEstimatorBase`.
+    """
+    iterations = estimator._ipu.iterations_per_loop
+    step = _TrainingStep(estimator, config)
+
+    def one_step() -> list[tf.Tensor]:
+        element = ipu_infeed_queue.feed_of(batches.infeed).dequeue()
+        if isinstance(element, dict):
+            loss = step.train((), element)
+        else:
+            loss = step.train(element if isinstance(element, tuple) else (element,), {})
+        return [loss, *step.tensors_for_host()]
+
+    def all_steps() -> tf.Tensor:
+        def body(total: tf.Tensor, /, *args: Any, **kwargs: Any) -> tf.Tensor:
+            loss = step.train(args, kwargs)
+            step.refuse_host_call()
+            with estimator._on_last_shard():
+                return total + loss
+
+        total = loops.repeat(iterations, body, [tf.constant(0.0)], batches.infeed)
+        return cross_replica_ops.cross_replica_mean(total / iterations)
+
+    loss, *tensors = estimator._compile(one_step if iterations == 1 else all_steps)
+    return step.session_spec(loss, tensors)
+
+
+class _TrainingStep:
+    """One step on one replica. Remembers what the model function returned."""
+
+    def __init__(self, estimator: IPUEstimator, config: Any) -> None:
+        self._estimator = estimator
+        self._config = config
+        self._global_step = tf1.train.get_global_step()
+        self._returned: Any = None
+        self._spec: Any = None
+
+    def train(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tf.Tensor:
+        """Adds the step to the program.
+
+        Args:
+            args: features, and labels if there are any.
+            kwargs: features by name, instead.
+
+        Returns:
+            The loss before the step, a float32 scalar that is there after it.
+        """
+        features, labels = split_element(args, kwargs)
+        self._returned = self._estimator._call_user_model(features, labels, _TRAIN, self._config)
+        self._spec = spec.from_stock(self._returned)
+        graph = tf1.get_default_graph()
+        checks.check_global_step(graph, self._global_step)
+        checks.check_replicated_training(graph, self._estimator._ipu.num_replicas)
+        with self._estimator._on_last_shard(), tf.control_dependencies([self._spec.train_op]):
+            return tf.cast(tf.identity(self._spec.loss), tf.float32)
+
+    def tensors_for_host(self) -> list[tf.Tensor]:
+        """Returns what the host call takes, as it is after the step."""
+        if self._spec.host_call is None:
+            return []
+        with tf.control_dependencies([self._spec.train_op]):
+            return [tf.identity(tensor) for tensor in self._spec.host_call[1]]
+
+    def refuse_host_call(self) -> None:
+        """Raises an error if the model has a host call.
+
+        Raises:
+            ValueError: If so.
+        """
+        if self._spec.host_call is not None:
+            raise ValueError(
+                "host_call is not allowed for iterations_per_loop > 1, as the host cannot come "
+                "in between the iterations of one run. Received: iterations_per_loop="
+                f"{self._estimator._ipu.iterations_per_loop}"
+            )
+
+    def session_spec(self, loss: tf.Tensor, tensors: list[tf.Tensor]) -> tf.estimator.EstimatorSpec:
+        """Returns what a session has to run.
+
+        Args:
+            loss: result of the launch.
+            tensors: those for the host call, if there is one.
+        """
+        train_op = loss.op
+        if self._spec.host_call is not None:
+            with self._estimator._on_host(), tf.control_dependencies([train_op]):
+                train_op = spec.host_operation(self._spec.host_call[0](*tensors))
+        return tf.estimator.EstimatorSpec(
+            _TRAIN,
+            loss=spec.loss_that_moves(loss),
+            train_op=train_op,
+            training_hooks=self._spec.training_hooks,
+            training_chief_hooks=getattr(self._returned, "training_chief_hooks", None),
+            scaffold=getattr(self._returned, "scaffold", None),
+        )
+
+
+_EVAL = tf.estimator.ModeKeys.EVAL
+
+
+def _build_evaluation(
+    estimator: IPUEstimator, batches: Batches, config: Any
+) -> tf.estimator.EstimatorSpec:
+    """Builds the program that evaluates `iterations_per_loop` batches, and its launch.
+
+    Args:
+        estimator: the estimator.
+        batches: the feeds.
+        config: what the model function gets as `config`.
+
+    Returns:
+        What a session has to run; see `IPUEstimatorBase`.
+    """
+    iterations = estimator._ipu.iterations_per_loop
+    step = _EvaluationStep(estimator, batches, config)
+
+    def program() -> tf.Tensor:
+        def body(total: tf.Tensor, /, *args: Any, **kwargs: Any) -> tf.Tensor:
+            return total + step.evaluate(args, kwargs)
+
+        total = loops.repeat(iterations, body, [tf.constant(0.0)], batches.infeed)
+        return cross_replica_ops.cross_replica_mean(total / iterations)
+
+    (loss,) = estimator._compile(program)
+    with estimator._on_host():
+        return step.session_spec(loss)
+
+
+class _EvaluationStep:
+    """One iteration on one replica. Remembers what the model function returned."""
+
+    def __init__(self, estimator: IPUEstimator, batches: Batches, config: Any) -> None:
+        self._estimator = estimator
+        self._batches = batches
+        self._config = config
+        self._returned: Any = None
+        self._spec: Any = None
+        self._outfeed: Any = None
+
+    def evaluate(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tf.Tensor:
+        """Adds the iteration to the program.
+
+        Args:
+            args: features, and labels if there are any.
+            kwargs: features by name, instead.
+
+        Returns:
+            The loss, a float32 scalar.
+        """
+        features, labels = split_element(args, kwargs)
+        self._returned = self._estimator._call_user_model(features, labels, _EVAL, self._config)
+        self._spec = metrics.check_metrics(spec.from_stock(self._returned))
+        if self._spec.eval_metrics is not None:
+            mode, tensors = IPUOutfeedMode.ALL, self._spec.eval_metrics[1]
+        else:
+            mode, tensors = IPUOutfeedMode.LAST, metrics.updates(self._spec.eval_metric_ops)
+        with (
+            self._estimator._on_last_shard(),
+            tf.control_dependencies(self._enqueue(mode, tensors)),
+        ):
+            return tf.cast(tf.identity(self._spec.loss), tf.float32)
+
+    def _enqueue(self, mode: IPUOutfeedMode, tensors: Any) -> list[tf.Operation]:
+        if not tensors:
+            return []
+        self._outfeed = self._batches.new_outfeed(mode)
+        return [self._outfeed.enqueue(tensors)]
+
+    def session_spec(self, loss: tf.Tensor) -> tf.estimator.EstimatorSpec:
+        """Returns what a session has to run, after the launch.
+
+        Args:
+            loss: result of the launch.
+        """
+        return tf.estimator.EstimatorSpec(
+            _EVAL,
+            loss=spec.loss_that_moves(loss),
+            eval_metric_ops=self._metrics(loss),
+            evaluation_hooks=self._spec.evaluation_hooks,
+            scaffold=getattr(self._returned, "scaffold", None),
+        )
+
+    def _metrics(self, launch: tf.Tensor) -> dict[str, tuple[Any, Any]]:
+        """Makes the metrics of the host."""
+        options = self._estimator._ipu
+        if self._spec.eval_metrics is None:
+            values = metrics.dequeued(self._outfeed, [], options.num_replicas, launch)
+            return {
+                name: metrics.last_value(name, value, options.num_replicas)
+                for name, value in values.items()
+            }
+        function, tensors = self._spec.eval_metrics
+        if self._outfeed is not None:
+            iterations = options.iterations_per_loop
+            tensors = metrics.dequeued(self._outfeed, [iterations], options.num_replicas, launch)
+        return metrics.metrics_dict(spec.call_host_function((function, tensors)))
+
+
+ModeKeys = tf.estimator.ModeKeys

@@ -1,4 +1,4 @@
-"""Builds the evaluation program of `IPUEstimator`."""
+"""Metrics of estimators: from the program on the device to the host."""
 
 from __future__ import annotations
 
@@ -7,113 +7,12 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
-from tensorflow_ipu import loops
-from tensorflow_ipu.estimators import spec
-from tensorflow_ipu.estimators.input import Batches, split_element
-from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue, feed_of
-from tensorflow_ipu.ops import cross_replica_ops
+from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedQueue, feed_of
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.estimators.ipu_estimator import IPUEstimator
+    from tensorflow_ipu.estimators import spec
 
-_EVAL = tf.estimator.ModeKeys.EVAL
 _Metrics = dict[str, tuple[Any, Any]]
-
-
-def build(estimator: IPUEstimator, batches: Batches, config: Any) -> tf.estimator.EstimatorSpec:
-    """Builds the program that evaluates `iterations_per_loop` batches, and its launch.
-
-    Args:
-        estimator: the estimator.
-        batches: the feeds.
-        config: what the model function gets as `config`.
-
-    Returns:
-        What a session has to run; see `IPUEstimatorBase`.
-    """
-    iterations = estimator._ipu.iterations_per_loop
-    step = _Step(estimator, batches, config)
-
-    def program() -> tf.Tensor:
-        def body(total: tf.Tensor, /, *args: Any, **kwargs: Any) -> tf.Tensor:
-            return total + step.evaluate(args, kwargs)
-
-        total = loops.repeat(iterations, body, [tf.constant(0.0)], batches.infeed)
-        return cross_replica_ops.cross_replica_mean(total / iterations)
-
-    (loss,) = estimator._compile(program)
-    with estimator._on_host():
-        return step.session_spec(loss)
-
-
-class _Step:
-    """One iteration on one replica. Remembers what the model function returned."""
-
-    def __init__(self, estimator: IPUEstimator, batches: Batches, config: Any) -> None:
-        self._estimator = estimator
-        self._batches = batches
-        self._config = config
-        self._returned: Any = None
-        self._spec: Any = None
-        self._outfeed: Any = None
-
-    def evaluate(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tf.Tensor:
-        """Adds the iteration to the program.
-
-        Args:
-            args: features, and labels if there are any.
-            kwargs: features by name, instead.
-
-        Returns:
-            The loss, a float32 scalar.
-        """
-        features, labels = split_element(args, kwargs)
-        self._returned = self._estimator._call_user_model(features, labels, _EVAL, self._config)
-        self._spec = check_metrics(spec.from_stock(self._returned))
-        if self._spec.eval_metrics is not None:
-            mode, tensors = IPUOutfeedMode.ALL, self._spec.eval_metrics[1]
-        else:
-            mode, tensors = IPUOutfeedMode.LAST, updates(self._spec.eval_metric_ops)
-        with (
-            self._estimator._on_last_shard(),
-            tf.control_dependencies(self._enqueue(mode, tensors)),
-        ):
-            return tf.cast(tf.identity(self._spec.loss), tf.float32)
-
-    def _enqueue(self, mode: IPUOutfeedMode, tensors: Any) -> list[tf.Operation]:
-        if not tensors:
-            return []
-        self._outfeed = self._batches.new_outfeed(mode)
-        return [self._outfeed.enqueue(tensors)]
-
-    def session_spec(self, loss: tf.Tensor) -> tf.estimator.EstimatorSpec:
-        """Returns what a session has to run, after the launch.
-
-        Args:
-            loss: result of the launch.
-        """
-        return tf.estimator.EstimatorSpec(
-            _EVAL,
-            loss=spec.loss_that_moves(loss),
-            eval_metric_ops=self._metrics(loss),
-            evaluation_hooks=self._spec.evaluation_hooks,
-            scaffold=getattr(self._returned, "scaffold", None),
-        )
-
-    def _metrics(self, launch: tf.Tensor) -> _Metrics:
-        """Makes the metrics of the host."""
-        options = self._estimator._ipu
-        if self._spec.eval_metrics is None:
-            values = dequeued(self._outfeed, [], options.num_replicas, launch)
-            return {
-                name: last_value(name, value, options.num_replicas)
-                for name, value in values.items()
-            }
-        function, tensors = self._spec.eval_metrics
-        if self._outfeed is not None:
-            iterations = options.iterations_per_loop
-            tensors = dequeued(self._outfeed, [iterations], options.num_replicas, launch)
-        return metrics_dict(spec.call_host_function((function, tensors)))
 
 
 def check_metrics(spec: spec.IPUEstimatorSpec) -> spec.IPUEstimatorSpec:
