@@ -1,7 +1,5 @@
 """The package `pva`: reads reports of programs as the PopVision analysis library does."""
 
-from tensorflow_ipu.frontends.pva.compilation import CompilationReport
-from tensorflow_ipu.frontends.pva.compute_sets import ComputeSet, ComputeSetVertices, VertexType
 from tensorflow_ipu.frontends.pva.execution import (
     ActiveCycles,
     CycleRange,
@@ -10,23 +8,21 @@ from tensorflow_ipu.frontends.pva.execution import (
     Run,
     StepIpu,
 )
-from tensorflow_ipu.frontends.pva.instrumentation import InstrumentationSettings
-from tensorflow_ipu.frontends.pva.liveness import (
-    LivenessProgramStep,
-    NotAlwaysLiveMemory,
-    Variable,
-)
 from tensorflow_ipu.frontends.pva.memory import (
     CategoryMemory,
     CompilationTile,
+    LivenessProgramStep,
     MemoryCategories,
     MemoryTotal,
+    NotAlwaysLiveMemory,
     TileMemory,
+    Variable,
 )
 from tensorflow_ipu.frontends.pva.objects import NotModelledError
-from tensorflow_ipu.frontends.pva.opening import Report, openReport
 from tensorflow_ipu.frontends.pva.programs import (
     CallProgram,
+    ComputeSet,
+    ComputeSetVertices,
     DoExchangeProgram,
     GlobalExchangeProgram,
     IfProgram,
@@ -37,9 +33,18 @@ from tensorflow_ipu.frontends.pva.programs import (
     SequenceProgram,
     StreamCopyMidProgram,
     SyncProgram,
+    VertexType,
 )
-from tensorflow_ipu.frontends.pva.target import Graph, Target
-from tensorflow_ipu.frontends.pva.versions import PoplarVersion, ProfileReportVersion
+from tensorflow_ipu.frontends.pva.report import (
+    CompilationReport,
+    Graph,
+    InstrumentationSettings,
+    PoplarVersion,
+    ProfileReportVersion,
+    Report,
+    Target,
+    openReport,
+)
 
 __all__ = [
     "ActiveCycles",

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.frontends.pva.objects import PrintLength, PvaList, PvaObject
-from tensorflow_ipu.frontends.pva.program_tree import ProgramTree
-from tensorflow_ipu.frontends.pva.programs import Program, SequenceProgram
+from tensorflow_ipu.frontends.pva.programs import Program, ProgramTree, SequenceProgram
 from tensorflow_ipu.planner.plan import Segment, Timeline
 from tensorflow_ipu.profiler.report import Report as SavedReport
 
