@@ -129,6 +129,7 @@ lint: $(VENV)/.with-dev
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-cache
+	$(PYTHON) lint/house.py
 	$(VENV)/bin/clang-format --dry-run -Werror $(CPP_SOURCES)
 
 format: $(VENV)/.with-dev
