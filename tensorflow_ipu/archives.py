@@ -1,4 +1,4 @@
-"""Reads zip archives that may be damaged, truncated or foreign."""
+"""Reader of zip archives that may be damaged, truncated or foreign."""
 
 from __future__ import annotations
 

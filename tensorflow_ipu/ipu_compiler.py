@@ -105,7 +105,7 @@ def _all_operations(graph: func_graph_lib.FuncGraph) -> list[ops.Operation]:
 
 
 class Results:
-    """Remembers the structure of a computation's results between tracing and launching."""
+    """The structure of a computation's results, kept from tracing to launching."""
 
     def __init__(self) -> None:
         self._structure: Any = None

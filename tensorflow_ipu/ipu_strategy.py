@@ -30,7 +30,7 @@ _TF_FUNCTIONS = (tf_functions.Function, tf_functions.ConcreteFunction)
 
 # Keras scales losses only under the strategies that it knows, of which this is one kind.
 class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1, DeviceStrategy):
-    """Runs functions on one IPU device, which may have several IPUs.
+    """Strategy that runs functions on one IPU device, which may have several IPUs.
 
     Variables made in its `scope()` are on the device; their initial values are computed on the
     CPU. Configure the system (`IPUConfig`) before making one.

@@ -1,4 +1,4 @@
-"""Splits a sequence into contiguous parts of about equal cost."""
+"""Splits of a sequence into contiguous parts of about equal cost."""
 
 from __future__ import annotations
 

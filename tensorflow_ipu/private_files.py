@@ -1,4 +1,4 @@
-"""Writes files: readable by the user only, and whole or not at all.
+"""Files that are readable by the user only, and written whole or not at all.
 
 This module writes all files of the package. A file is written under a temporary name in its folder,
 and renamed when it is complete: a reader sees the old file or the new one, and after an error the

@@ -1,4 +1,4 @@
-"""Formats numbers and tables as text."""
+"""Numbers and tables as text."""
 
 from __future__ import annotations
 

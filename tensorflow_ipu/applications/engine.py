@@ -1,4 +1,4 @@
-"""Starts engines that run applications in the native library until the process ends."""
+"""Engines that run applications in the native library until the process ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes and reads compiled applications.
+"""Files of compiled applications.
 
 A file is an Executable's (`compiler/store.py`) with more members: `application.json`, the input and
 output tensors, `program.pb`, the functions that the host runs, as a serialised

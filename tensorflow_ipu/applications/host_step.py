@@ -1,4 +1,4 @@
-"""Runs Python functions as host steps of a program, in eager mode or in a graph."""
+"""Python functions as host steps of a program, in eager mode or in a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collects captured tensors and frozen variables that become part of an application."""
+"""Captured tensors and frozen variables that become part of an application."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs `tensorflow-ipu` as `python -m tensorflow_ipu.cli`."""
+"""Entry of `python -m tensorflow_ipu.cli`: the command `tensorflow-ipu`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Sets options of `IPUConfig` in a program's source, at the line that configures the system.
+"""Edits of a program's source that set options of `IPUConfig`, at the configuring line.
 
 Options are set in lines of their own right before the call of `configure_ipu_system`, so they
 override earlier values. If such an option is set to a constant before the call, with only other

@@ -1,4 +1,4 @@
-"""Finds the report that a command is given, as a file or in a folder."""
+"""Search for the report that a command is given, as a file or in a folder."""
 
 from __future__ import annotations
 

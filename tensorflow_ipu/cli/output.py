@@ -1,4 +1,4 @@
-"""Runs a command to its end, also where its output is not read or cannot be written."""
+"""Output of a command, also if it is not read or cannot be written."""
 
 from __future__ import annotations
 

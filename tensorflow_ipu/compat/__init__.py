@@ -1,4 +1,4 @@
-"""Runs and migrates programs for TensorFlow 1.15 and 2.6 on TensorFlow 2.15.
+"""Programs for TensorFlow 1.15 and 2.6 on TensorFlow 2.15: running and migrating.
 
 `tensorflow-ipu run program.py` runs such a program unchanged; `tensorflow-ipu migrate program.py`
 lists the changes to make in it. The same from Python, before the program imports anything:

@@ -1,4 +1,4 @@
-"""Adds attributes of the tables to modules, classes and functions when they are used."""
+"""Attributes of the tables, added to modules, classes and functions when they are used."""
 
 from __future__ import annotations
 

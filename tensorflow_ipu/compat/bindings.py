@@ -1,4 +1,4 @@
-"""Resolves the names of a program: `tf.nn.relu` is `tensorflow.nn.relu` after an import.
+"""Full names of a program's names: `tf.nn.relu` is `tensorflow.nn.relu` after an import.
 
 Each scope knows which of its names are imports. A name that is assigned as well, or is an argument,
 stands for anything, and is left alone.

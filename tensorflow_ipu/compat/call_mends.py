@@ -1,4 +1,4 @@
-"""Rewrites calls for migration: arguments, shapes and methods."""
+"""Rewrites of calls for migration: arguments, shapes and methods."""
 
 from __future__ import annotations
 

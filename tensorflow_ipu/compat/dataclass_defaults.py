@@ -1,4 +1,4 @@
-"""Accepts instances of dataclasses as defaults of fields: `model: Model = Model()`.
+"""Shim for instances of dataclasses as defaults of fields: `model: Model = Model()`.
 
 Python 3.10 took any default but a list, a dict and a set. Python 3.11 refuses all that cannot be
 hashed, and instances of most dataclasses cannot.

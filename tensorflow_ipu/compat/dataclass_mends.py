@@ -1,4 +1,4 @@
-"""Rewrites defaults of dataclass fields for migration: `model: Model = Model()`."""
+"""Rewrites of dataclass defaults for migration: `model: Model = Model()`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WHY = "an instance that cannot be hashed is no default since Python 3.11"
 
 
 class DataclassMends:
-    """Finds defaults of fields that Python 3.11 refuses.
+    """Rewrites of defaults of fields that Python 3.11 refuses.
 
     Args:
         subject: the file.

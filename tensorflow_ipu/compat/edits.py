@@ -1,4 +1,4 @@
-"""Edits a file by positions, and keeps all other bytes."""
+"""Edits of a file by positions, which keep all other bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes modules from the tables, and resolves a full name to its object."""
+"""Modules made from the tables, and objects by full name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accepts floats as dimensions of shapes: `tf.placeholder(tf.float32, [width / 2])`.
+"""Shim for floats as dimensions of shapes: `tf.placeholder(tf.float32, [width / 2])`.
 
 TensorFlow 1.15 took a float that is a whole number; TensorFlow 2.15 refuses it.
 """

@@ -1,4 +1,4 @@
-"""Detects the TensorFlow and the Keras optimizers that a program was written for.
+"""Detection of the TensorFlow and the Keras optimizers that a program was written for.
 
 `tensorflow` and `tf.keras.optimizers` mean other things in TensorFlow 1.15, 2.6 and 2.15 under the
 same names. The uses in a program decide: a name that only TensorFlow 1 has, a class derived from an

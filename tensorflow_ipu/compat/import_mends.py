@@ -1,4 +1,4 @@
-"""Rewrites imports for migration."""
+"""Rewrites of imports for migration."""
 
 from __future__ import annotations
 

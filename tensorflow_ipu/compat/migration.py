@@ -1,4 +1,4 @@
-"""Finds the changes that make a program run without shims."""
+"""Changes that make a program run without shims."""
 
 from __future__ import annotations
 

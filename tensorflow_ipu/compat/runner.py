@@ -1,4 +1,4 @@
-"""Runs a program as `python program.py` does, with shims installed."""
+"""Runner of a program as by `python program.py`, with shims installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Installs the shims for older programs in this process.
+"""Shims for older programs in this process.
 
 Missing modules come from an import finder (`finder.py`), missing names from `__getattr__`
 (`added_attributes.py`). They are looked up when they are used, so a program without uses pays

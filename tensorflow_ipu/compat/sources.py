@@ -1,4 +1,4 @@
-"""Reads Python sources: the names of a module, and the files of a program.
+"""Python sources: the names of a module, and the files of a program.
 
 Nothing is imported for it.
 """

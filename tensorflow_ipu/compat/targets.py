@@ -1,4 +1,4 @@
-"""Finds today's name for a name of an older program, without importing it."""
+"""Today's names for names of an older program, found without importing them."""
 
 from __future__ import annotations
 

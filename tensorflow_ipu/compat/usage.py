@@ -1,4 +1,4 @@
-"""Records the shims that a program used, with their places."""
+"""Record of the shims that a program used, with their places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewrites uses of imported names for migration."""
+"""Rewrites of uses of imported names for migration."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Compiles traced functions to Executables."""
+"""Compiler from traced functions to Executables."""

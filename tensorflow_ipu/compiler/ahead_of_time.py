@@ -1,4 +1,4 @@
-"""Compiles a Cluster before anything runs it."""
+"""Compilation of a Cluster before its first run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiles a Cluster when the engine runs it for the first time."""
+"""Compilation of a Cluster when the engine runs it for the first time."""
 
 from __future__ import annotations
 

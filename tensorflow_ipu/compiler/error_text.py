@@ -1,4 +1,4 @@
-"""Rewrites errors in terms of the user's program: op, layer and line.
+"""Error texts in terms of the user's program: op, layer and line.
 
 TensorFlow names nodes in messages by tags, as in `{{function_node body_42}}{{node dense/MatMul}}`.
 So do the checks of the compiler (`program.node_tag`) and the kernels of this package. When a

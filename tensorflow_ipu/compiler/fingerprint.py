@@ -1,4 +1,4 @@
-"""Hashes Programs so that equal ones are compiled once."""
+"""Hashes of Programs, by which equal ones are compiled once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pauses Python's cycle collector during work that makes many objects."""
+"""Pause of Python's cycle collector during work that makes many objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launches a Cluster: as an op in the user's graph, or at once in eager mode."""
+"""Launch of a Cluster: as an op in the user's graph, or at once in eager mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notifies observers of compiled programs and of new configurations."""
+"""Observers of compiled programs and of new configurations."""
 
 from __future__ import annotations
 

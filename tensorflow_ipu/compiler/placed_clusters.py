@@ -1,4 +1,4 @@
-"""Makes Clusters of the ops that a graph places on an IPU without compiling them.
+"""Clusters of the ops that a graph places on an IPU without compiling them.
 
 The engine makes them where a graph is prepared to run (`native/plugin/placed_ops.cc`), and says
 when the last kernel that launches one is gone.

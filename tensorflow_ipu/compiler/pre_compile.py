@@ -1,4 +1,4 @@
-"""Compiles and saves programs for a device that is not attached, without computing."""
+"""Pre-compilation: programs compiled and saved for a device that is not attached."""
 
 from __future__ import annotations
 

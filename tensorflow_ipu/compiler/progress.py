@@ -1,4 +1,4 @@
-"""Shows the progress bar of a compilation."""
+"""Progress bar of a compilation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WIDTH = 50
 
 
 class Progress:
-    """Shows how far a compilation is: in the cell of a notebook, else on stderr."""
+    """Progress of a compilation: a bar in the cell of a notebook, else on stderr."""
 
     def __init__(self, name: str, steps: int, wanted: str) -> None:
         """Starts the bar.

@@ -1,4 +1,4 @@
-"""Delays errors found while a graph is built until the op is compiled."""
+"""Errors found while a graph is built, delayed until the op is compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts the reports that options and flags request of compiled programs.
+"""Reports of compiled programs that options and flags request.
 
 Reports are made by `tensorflow_ipu.profiler`, which knows the compiler. So nothing of it is
 imported here until an option asks for a report.

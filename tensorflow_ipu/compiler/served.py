@@ -1,4 +1,4 @@
-"""Compiles exported models in a strategy: the marked part for the device, the rest on the host.
+"""Exported models in a strategy: the marked part on the device, the rest on the host.
 
 The call of the part for the device has a mark, which is there again when the model was loaded.
 """

@@ -1,4 +1,4 @@
-"""Saves and loads Executables: the disk cache and the serialization folder.
+"""Saved Executables: the disk cache and the serialization folder.
 
 A file is a zip archive with two members: `executable.json`, the description of the Executable, and
 `library.pb`, its functions as a serialised `FunctionDefLibrary`.

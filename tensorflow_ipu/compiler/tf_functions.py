@@ -1,4 +1,4 @@
-"""Launches `tf.function` objects as Clusters."""
+"""Launches of `tf.function` objects as Clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces Python functions into Clusters."""
+"""Tracing of Python functions into Clusters."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Attaches TensorFlow's IPU devices to IPUs of the simulated machine."""
+"""TensorFlow's IPU devices, attached to IPUs of the simulated machine."""

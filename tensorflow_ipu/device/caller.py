@@ -1,4 +1,4 @@
-"""Finds the line of the user's program that a call came from."""
+"""The line of the user's program that a call came from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refuses IPUs in a forked process, which has none of the engine's threads."""
+"""Forked processes, which cannot use IPUs: they have none of the engine's threads."""
 
 from __future__ import annotations
 

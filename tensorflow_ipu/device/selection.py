@@ -1,4 +1,4 @@
-"""Gives each TensorFlow IPU device the IPUs that the options select."""
+"""The IPUs of each TensorFlow IPU device, by the options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures how fast a dataset or an infeed queue delivers, without a device."""
+"""Benchmark of a dataset's or infeed queue's rate, without a device."""
 
 from __future__ import annotations
 

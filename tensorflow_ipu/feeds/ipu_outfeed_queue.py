@@ -28,7 +28,7 @@ _BUFFER_DEPTH = Range(1, INT32, "elements", below="cannot be less than 1")
 
 
 class IPUOutfeedQueue:
-    """Takes tensors from a program to the host.
+    """A queue that takes tensors from a program to the host.
 
     In the program, `enqueue` a tensor, or a tuple, list or dict of tensors. On the host, `dequeue`
     gives the same structure, where a tensor enqueued with shape `S` has the shape
@@ -183,7 +183,7 @@ class IPUOutfeedQueue:
 
 
 class IPUOutfeedQueueIterator(Iterator[Any]):
-    """Iterates over the elements that are waiting in a queue, until there are no more."""
+    """Iterator over the elements that are waiting in a queue."""
 
     def __init__(self, outfeed_queue: IPUOutfeedQueue) -> None:
         """Starts to iterate.

@@ -1,4 +1,4 @@
-"""Exports and imports a program's data: `ipu.utils.export_*` and `ipu.utils.import_*`."""
+"""A program's data in files: `ipu.utils.export_*` and `ipu.utils.import_*`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patches calls of sessions and functions: Ctrl-C ends them, and forks launch nothing."""
+"""Patches of sessions and functions: Ctrl-C ends their calls, and forks launch nothing."""
 
 from __future__ import annotations
 

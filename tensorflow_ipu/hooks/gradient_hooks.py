@@ -1,4 +1,4 @@
-"""Patches TensorFlow's gradients: ops have their forward op, and zeros are marked as zeros.
+"""Patches of TensorFlow's gradients: ops have their forward op, and zeros are marked as zeros.
 
 In programs, the forward op decides layer and user's line of its gradient ops. Once a program has
 shards or stages, it also decides their IPU and pipeline stage.

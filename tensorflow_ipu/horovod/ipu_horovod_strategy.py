@@ -10,7 +10,7 @@ __all__ = ["IPUHorovodStrategy", "IPUHorovodStrategyV1"]
 
 
 class IPUHorovodStrategyV1(GraphStrategy):
-    """Trains with processes that each have an IPU device, and add up gradients on their hosts.
+    """Strategy for processes with an IPU device each, which add up gradients on their hosts.
 
     With one process nothing is exchanged. For graph mode: pass it to estimators as
     `train_distribute` of their `RunConfig`, or train in its `scope()` with `run`.

@@ -14,7 +14,7 @@ __all__ = ["IPUMultiReplicaStrategy", "IPUMultiReplicaStrategyV1"]
 
 
 class IPUMultiReplicaStrategyV1(GraphStrategy):
-    """Runs one program on the replicas of all processes, which add their gradients up.
+    """Strategy for one program on the replicas of all processes, which sum their gradients.
 
     For graph mode; with one process nothing is exchanged. `PopDistStrategy` is its successor.
     """

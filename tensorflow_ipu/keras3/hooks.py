@@ -1,4 +1,4 @@
-"""Makes Keras 3 models of an `IPUStrategy`'s scope run as its programs.
+"""Hooks by which Keras 3 models of an `IPUStrategy`'s scope run as its programs.
 
 Keras 3 makes a function of a model's step before it runs it, in `make_train_function` and the like.
 For models of an `IPUStrategy` that function runs programs, each a loop over the steps of an

@@ -93,7 +93,7 @@ class Programs:
 
 
 class _Program:
-    """Runs a fixed number of steps on data of one form."""
+    """Program of a fixed number of steps on data of one form."""
 
     def __init__(self, step: Step, strategy: Any, form: Batch, steps: int) -> None:
         ordinal = strategy.device_ordinal

@@ -1,1 +1,1 @@
-"""Starts a program as several instances: the command `poprun`."""
+"""Launcher of a program as several instances: the command `poprun`."""

@@ -1,4 +1,4 @@
-"""Runs `poprun` as `python -m tensorflow_ipu.launcher`."""
+"""Entry of `python -m tensorflow_ipu.launcher`: the command `poprun`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Forwards the output of instances: whole lines, each with the index of its instance."""
+"""Output of instances: whole lines, each with the index of its instance."""
 
 from __future__ import annotations
 

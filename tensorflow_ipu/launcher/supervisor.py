@@ -1,4 +1,4 @@
-"""Runs the processes of all instances: their output, signals, and how they end."""
+"""Supervisor of the processes of all instances: output, signals, and exit codes."""
 
 from __future__ import annotations
 

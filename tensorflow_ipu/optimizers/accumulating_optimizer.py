@@ -24,7 +24,7 @@ from tensorflow_ipu.training.accumulators import AccumulatorDtype, accumulator_d
 
 
 class AccumulatingOptimizer(ipu_optimizer.IpuOptimizer):
-    """Accumulates the gradients of mini-batches, then lets the wrapped optimizer apply them.
+    """Wrapper that accumulates gradients of mini-batches for the wrapped optimizer.
 
     Use it in the body of a loop on the device. Accumulators belong to the run of the program: they
     are not among the variables of TensorFlow, and each run starts with zeros.

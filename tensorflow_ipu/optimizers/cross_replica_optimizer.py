@@ -15,7 +15,7 @@ from tensorflow_ipu.optimizers import ipu_optimizer
 
 
 class CrossReplicaOptimizer(ipu_optimizer.IpuOptimizer):
-    """Averages gradients over the replicas of the program before it applies them.
+    """Wrapper that averages gradients over the replicas of the program.
 
     All replicas do the same step, so their variables stay equal.
     """

@@ -23,7 +23,7 @@ def wrapped(opt: Any) -> Shown:
 
 
 class IpuOptimizer(optimizer_lib.Optimizer):
-    """Passes everything on to the optimizer that it wraps.
+    """Wrapper that passes all calls to another optimizer.
 
     Subclasses override what they change.
     """

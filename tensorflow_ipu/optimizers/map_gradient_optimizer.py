@@ -12,7 +12,7 @@ from tensorflow_ipu.optimizers import ipu_optimizer
 
 
 class MapGradientOptimizer(ipu_optimizer.IpuOptimizer):
-    """Calls a function on each gradient right after it was computed."""
+    """Wrapper that calls a function on each gradient right after it was computed."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""Plans a program on the simulated chip: memory of each tile, and time."""
+"""Planner of a program on the simulated chip: memory of each tile, and time."""

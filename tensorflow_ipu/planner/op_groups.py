@@ -1,4 +1,4 @@
-"""Groups ops for reports: by layer, else by function of the user's program."""
+"""Groups of ops for reports: by layer, else by function of the user's program."""
 
 from __future__ import annotations
 

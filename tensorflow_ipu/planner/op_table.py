@@ -1,4 +1,4 @@
-"""Converts the ops of a Workload to JSON tables and back, for `serialize`."""
+"""JSON tables of a Workload's ops, for `serialize`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Positions:
 
 
 class OpWriter:
-    """Turns ops into tables."""
+    """Converter of ops to tables."""
 
     def __init__(self) -> None:
         self._texts, self._types, self._attributes = _Positions(), _Positions(), _Positions()
@@ -70,7 +70,7 @@ class OpWriter:
 
 
 class OpReader:
-    """Turns tables into ops.
+    """Converter of tables to ops.
 
     Args:
         data: the tables by name.

@@ -41,7 +41,7 @@ def plan(workload: Workload, settings: Settings) -> Plan:
 
 
 class Planner:
-    """Plans one program for any number of Settings.
+    """Plans of one program for any number of Settings.
 
     Where everything is, and when memory is needed, is worked out once for all Settings that agree
     in `stage_devices`, `ordering` and whether activations may be computed again. All methods raise

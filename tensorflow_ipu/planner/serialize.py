@@ -1,4 +1,4 @@
-"""Converts Workloads and Settings to JSON and back.
+"""JSON data of Workloads and Settings.
 
 Ops, buffers, variables and copies are tables: a list of rows, and the names of the columns once.
 Types, texts and attributes that many ops share are in tables of their own and named by position.

@@ -1,4 +1,4 @@
-"""Writes the reports that options and flags request, when a program is compiled.
+"""Reports that options and flags request, written when a program is compiled.
 
 No failure here keeps a program from running. A file that cannot be written is one warning for each
 folder, and a failure of the model an error in the log. Only invalid values of options are errors of

@@ -1,4 +1,4 @@
-"""Compares reports: in total, by layer, and by the tensors live at their peaks."""
+"""Comparison of reports: in total, by layer, and by the tensors live at their peaks."""
 
 from __future__ import annotations
 

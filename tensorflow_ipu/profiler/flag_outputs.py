@@ -1,4 +1,4 @@
-"""Writes the outputs of TF_POPLAR_FLAGS: liveness, tensor maps, schedules, cycle counts."""
+"""Outputs of TF_POPLAR_FLAGS: liveness, tensor maps, schedules, cycle counts."""
 
 from __future__ import annotations
 

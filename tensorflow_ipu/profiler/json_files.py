@@ -1,4 +1,4 @@
-"""Reads JSON files that may be damaged or foreign."""
+"""Reader of JSON files that may be damaged or foreign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validates data against the parts of JSON Schema (draft 7) that reports use.
+"""Validation of data against the parts of JSON Schema (draft 7) that reports use.
 
 Libraries compile a schema of this size for as long as the command line tool takes to start, or
 need seconds for a large file. Tests compare with such a library.

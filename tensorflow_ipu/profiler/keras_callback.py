@@ -15,7 +15,7 @@ MODELLED_TIME = "modelled_seconds"
 
 
 class Callback(tf.keras.callbacks.Callback):
-    """Makes a report of each program that a training compiles or launches, at its end.
+    """Callback that reports each program that a training compiles or launches, at its end.
 
     Args:
         directory: where each program gets a directory with its report; None writes no files.

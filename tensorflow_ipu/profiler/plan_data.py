@@ -1,4 +1,4 @@
-"""Converts a Plan to JSON and back, long lists as columns."""
+"""JSON data of a Plan, with long lists as columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts the options that a program was compiled with to JSON."""
+"""The options that a program was compiled with, as data for JSON."""
 
 from __future__ import annotations
 

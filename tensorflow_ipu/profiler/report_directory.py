@@ -1,4 +1,4 @@
-"""Writes the files of a program's report to a directory of their own."""
+"""Files of a program's report, in a directory of their own."""
 
 from __future__ import annotations
 

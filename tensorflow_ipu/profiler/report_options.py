@@ -1,4 +1,4 @@
-"""Reads from the options which reports to write, and where.
+"""Requested reports and their places, read from the options.
 
 Engine options (`autoReport.*`) in POPLAR_ENGINE_OPTIONS win over
 `config.compilation_poplar_options`, and these over the private options that the legacy functions

@@ -1,4 +1,4 @@
-"""Counts the launches of programs, across configurations."""
+"""Counts of the launches of programs, across configurations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Tracker:
-    """Counts the launches of programs from the moment that each is watched.
+    """Counts of the launches of programs, from the moment that each is watched.
 
     Args:
         on_reset: called when the configuration changes, while the programs are still known.

@@ -1,4 +1,4 @@
-"""Strips the eager runtime's prefix and suffix from the error messages of our ops."""
+"""Error messages of our ops without the eager runtime's prefix and suffix."""
 
 from __future__ import annotations
 

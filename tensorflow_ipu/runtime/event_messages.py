@@ -1,4 +1,4 @@
-"""Builds trace events, one function for each type."""
+"""Builders of trace events, one function for each type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds the JSON texts inside trace events from the listing of a program."""
+"""JSON texts inside trace events, from the listing of a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decodes trace events: the `extract_*` functions of `ipu.utils`."""
+"""Decoders of trace events: the `extract_*` functions of `ipu.utils`."""
 
 from __future__ import annotations
 

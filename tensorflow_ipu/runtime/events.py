@@ -1,4 +1,4 @@
-"""Collects trace events of programs until `ipu_event_trace` reads them.
+"""Trace events of programs, stored until `ipu_event_trace` reads them.
 
 Recorded only while the configuration asks for events. The compiler's events are appended here, the
 engine keeps its own; both are put in order of time when they are read. Their JSON texts are made

@@ -1,4 +1,4 @@
-"""Tells the engine about Python's signal handlers and the end of the interpreter."""
+"""The engine's connection with Python: signal handlers and the end of the interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds the table of a schedule from the formula of its slots."""
+"""The table of a schedule, from the formula of its slots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws a schedule as SVG."""
+"""A schedule as SVG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formats a schedule as a table of text."""
+"""A schedule as a table of text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times a schedule from the cost of each stage."""
+"""Times of a schedule, from the cost of each stage."""
 
 from __future__ import annotations
 

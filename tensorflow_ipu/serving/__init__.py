@@ -1,4 +1,4 @@
-"""Exports models for serving: the public module `ipu.serving`.
+"""Export of models for serving: the public module `ipu.serving`.
 
 Each function writes a SavedModel whose signature `serving_default` takes the tensors of one
 mini-batch and returns a dict of outputs. It has TensorFlow's own operations and the weights at the

@@ -1,4 +1,4 @@
-"""Compiles the program of an exported model."""
+"""Compilation of the program of an exported model."""
 
 from __future__ import annotations
 

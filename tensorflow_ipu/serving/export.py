@@ -1,4 +1,4 @@
-"""Exports a model: joins its preprocessing, device and postprocessing steps."""
+"""Export of a model: its preprocessing, device and postprocessing steps, joined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns the variables of exported steps into constants."""
+"""Exported steps with their variables as constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes an exported model: the SavedModel with the compiled program as an asset."""
+"""Files of an exported model: the SavedModel with the compiled program as an asset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exports pipelines: their stages as one function, and the program that runs them."""
+"""Exported pipelines: their stages as one function, and the program that runs them."""
 
 from __future__ import annotations
 

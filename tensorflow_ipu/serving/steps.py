@@ -1,4 +1,4 @@
-"""Traces each step of an exported model once, with its captures."""
+"""Steps of an exported model, each traced once, with their captures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splits one step of any optimizer into two: computing gradients and applying them.
+"""The two halves of an optimizer's step: computing gradients and applying them.
 
 Gradient accumulation, pipelines and gradient capture come between the gradients and the update. The
 optimizer itself computes the gradients, through the methods that Keras's own `minimize` calls. So

@@ -1,4 +1,4 @@
-"""Moves initial values of variables from the IPU to the CPU in graph mode."""
+"""Initial values of variables, moved from the IPU to the CPU in graph mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selects the Keras behind `tf.keras`: Keras 2 in programs that import ipu.
+"""Selection of the Keras behind `tf.keras`: Keras 2 in programs that import ipu.
 
 TensorFlow 2.16 and later have Keras 3 as `tf.keras`, unless the environment variable
 TF_USE_LEGACY_KERAS says otherwise. They import Keras at its first use. So the import of ipu can

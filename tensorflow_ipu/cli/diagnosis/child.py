@@ -1,4 +1,4 @@
-"""Starts the probe in a process of its own, with a time limit, and reads its output."""
+"""Process of the probe: its start, time limit and output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks the environment of a program: compiler, cache folder, files that hide packages."""
+"""Checks of a program's environment: compiler, cache folder, files that hide packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compares Python and installed packages with the requirements; imports none of them."""
+"""Checks of Python and installed packages against the requirements, without importing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks the native library: it exists once, and for the installed TensorFlow."""
+"""Checks of the native library: it exists once, and for the installed TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks the environment variables that programs read, and similar names."""
+"""Checks of the environment variables that programs read, and of similar names."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _converted(name: str, text: str, kind: type) -> Any:
 
 
 class HParams:
-    """Holds hyperparameters as attributes, and reads changes of them from text.
+    """Hyperparameters as attributes, with changes of them read from text.
 
     Args:
         hparam_def: not supported: a message of hyperparameters.

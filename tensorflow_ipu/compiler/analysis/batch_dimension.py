@@ -1,4 +1,4 @@
-"""Follows the batch dimension from an op's inputs to its results."""
+"""Dataflow of the batch dimension from an op's inputs to its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts the floating-point operations of an op by type, attributes and static shapes.
+"""Floating-point operations of an op by type, attributes and static shapes.
 
 TensorFlow's own registered statistics (`tensorflow.python.profiler.internal.flops_registry` and
 `nn_ops`) come first; the tables here add the missing ops. Rules of counting:

@@ -1,4 +1,4 @@
-"""Finds Programs that need no device because the host can evaluate them."""
+"""Programs that need no device because the host can evaluate them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names the layer of an op: the name scope of its forward, backward and update ops."""
+"""Layers of ops by name: the name scope of their forward, backward and update ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads and checks the offloading options of gradient accumulation and pipelines."""
+"""Offloading options of gradient accumulation and pipelines, with their checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks the ops that run on the host in the middle of a program."""
+"""Checks of the ops that run on the host in the middle of a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the pipeline of a Program, checks it and builds its schedule."""
+"""The pipeline of a Program, checked, with its schedule."""
 
 from __future__ import annotations
 

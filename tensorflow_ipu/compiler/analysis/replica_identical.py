@@ -1,4 +1,4 @@
-"""Finds the nodes with equal results on all replicas."""
+"""Analysis of the nodes with equal results on all replicas."""
 
 from __future__ import annotations
 

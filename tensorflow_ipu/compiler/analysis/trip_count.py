@@ -1,4 +1,4 @@
-"""Counts the iterations of a loop where its condition tells."""
+"""Trip counts of loops whose condition tells."""
 
 from __future__ import annotations
 

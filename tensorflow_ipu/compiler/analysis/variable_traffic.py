@@ -1,4 +1,4 @@
-"""Counts the bytes that an op reads from and writes to variables."""
+"""Bytes that an op reads from and writes to variables."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Refuses Programs that the device could not run, with the reason."""
+"""Checks that refuse Programs which the device could not run, with the reason."""

@@ -1,4 +1,4 @@
-"""Checks that loops that accumulate gradients end with an update."""
+"""Check that loops that accumulate gradients end with an update."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that a compiled program fits in the memory of its IPUs."""
+"""Check that a compiled program fits in the memory of its IPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks how a Program uses its feeds."""
+"""Check of a Program's use of its feeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refuses to launch a program that uses variables or tables its device does not have.
+"""Check for variables or tables in a program that its device does not have.
 
 A program has the variables of its device, and no other resources. TensorFlow would move the launch
 to the device of a variable that is elsewhere, or say that a graph cannot be placed; here the error

@@ -1,4 +1,4 @@
-"""Refuses control flow in which replicas could disagree around a collective."""
+"""Check for control flow in which replicas could disagree around a collective."""
 
 from __future__ import annotations
 

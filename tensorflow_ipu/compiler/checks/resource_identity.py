@@ -1,4 +1,4 @@
-"""Names a resource and the Python object behind it, for error messages.
+"""Names of a resource and of the Python object behind it, for error messages.
 
 A resource handle knows nothing of the variable, and a variable nothing of the optimizer or layer,
 that has it. The garbage collector does: it is asked who refers to whom, which takes long enough to

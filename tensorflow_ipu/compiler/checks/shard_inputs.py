@@ -1,4 +1,4 @@
-"""Checks the inputs of collectives within a replica."""
+"""Check of the inputs of collectives within a replica."""
 
 from __future__ import annotations
 

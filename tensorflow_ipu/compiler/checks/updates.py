@@ -1,4 +1,4 @@
-"""Checks that updates have the types of their variables."""
+"""Check that updates have the types of their variables."""
 
 from __future__ import annotations
 

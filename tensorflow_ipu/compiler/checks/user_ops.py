@@ -1,4 +1,4 @@
-"""Checks custom ops of a Program against the libraries they name."""
+"""Check of a Program's custom ops against the libraries they name."""
 
 from __future__ import annotations
 

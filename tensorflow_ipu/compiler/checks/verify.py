@@ -1,4 +1,4 @@
-"""Verifies a Program: its invariants between passes, and its ops and types before launch."""
+"""Verification of a Program: invariants between passes, ops and types before launch."""
 
 from __future__ import annotations
 

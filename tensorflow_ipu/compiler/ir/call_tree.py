@@ -70,7 +70,7 @@ def call_tree(importer: FunctionImporter, entry: str, records: Sequence[OpRecord
 
 
 class _Builder:
-    """Takes records one by one, in the order in which the listing writes them."""
+    """Builder of the tree, from records in the order of the listing."""
 
     def __init__(self, importer: FunctionImporter, records: Iterator[OpRecord]) -> None:
         self._importer = importer

@@ -1,4 +1,4 @@
-"""Tells which ops are collectives, and their groups of replicas."""
+"""Facts about collectives: which ops they are, and their groups of replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Follows values through the functions of a program: into calls, branches and loops.
+"""Dataflow analysis through the functions of a program: calls, branches and loops.
 
 An analysis defines its values, the results of an op for its inputs (`Dataflow.transfer`), and the
 join of two values (`Fixpoint.join`). The walk defines the order of ops, passes arguments and

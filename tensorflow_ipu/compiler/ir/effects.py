@@ -1,4 +1,4 @@
-"""Tells which ops do more than compute their results."""
+"""Side effects of ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adds nodes to a function, keeping both forms of its float16 tensors."""
+"""Editor that adds nodes to a function, keeping both forms of its float16 tensors."""
 
 from __future__ import annotations
 

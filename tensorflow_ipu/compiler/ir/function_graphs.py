@@ -1,4 +1,4 @@
-"""Imports functions of a compiled program as graphs with inferred static shapes."""
+"""Functions of a compiled program, imported as graphs with inferred static shapes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class _Registered(NamedTuple):
 
 
 class FunctionImporter:
-    """Imports functions of a library, once for each combination of bindings.
+    """Importer of a library's functions, with a cache by combination of bindings.
 
     Args:
         library: the functions; all functions they name have to be in it.

@@ -1,4 +1,4 @@
-"""Rewrites function calls of TensorFlow 1, whose node type is the function's name.
+"""Rewrite of function calls of TensorFlow 1, whose node type is the function's name.
 
 `tensorflow.python.framework.function.Defun` makes such functions.
 """

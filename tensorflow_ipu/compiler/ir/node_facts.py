@@ -1,4 +1,4 @@
-"""Reads facts off a single node: its IPUs, enclosing loops, functions it runs."""
+"""Facts of a single node: its IPUs, enclosing loops, functions it runs."""
 
 from __future__ import annotations
 

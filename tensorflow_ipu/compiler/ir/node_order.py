@@ -1,4 +1,4 @@
-"""Orders the nodes of a function, inputs first."""
+"""Topological order of the nodes of a function."""
 
 from __future__ import annotations
 

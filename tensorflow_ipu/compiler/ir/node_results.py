@@ -1,4 +1,4 @@
-"""Names the results of nodes as functions do: `node:output:0`."""
+"""Names and types of the results of nodes, as in functions: `node:output:0`."""
 
 from __future__ import annotations
 

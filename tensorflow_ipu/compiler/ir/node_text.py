@@ -1,4 +1,4 @@
-"""Shows a node on a line of text: name, op type, inputs and the attributes that matter."""
+"""Text of a node on one line: name, op type, inputs and important attributes."""
 
 from __future__ import annotations
 

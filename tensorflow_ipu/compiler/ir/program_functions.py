@@ -61,7 +61,7 @@ def entry(program: Program) -> ProgramFunction:
 
 
 class _Functions:
-    """Makes each function once, also where functions call themselves."""
+    """Cache of a program's functions, which may call themselves."""
 
     def __init__(self, program: Program) -> None:
         self._program = program

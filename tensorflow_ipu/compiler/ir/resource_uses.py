@@ -1,4 +1,4 @@
-"""Finds the ops of a Program that use each variable or feed, through all functions."""
+"""The ops of a Program that use each variable or feed, through all functions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def find(program: Program) -> list[Use]:
 
 
 class _Finder:
-    """Walks the functions of a Program.
+    """Walk through the functions of a Program.
 
     Args:
         program: the Program.

@@ -1,1 +1,1 @@
-"""Lists the ops of a compiled program with IPU, bytes, work, copies and source line."""
+"""Listing of a compiled program's ops with IPU, bytes, work, copies and source line."""

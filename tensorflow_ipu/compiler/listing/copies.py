@@ -1,4 +1,4 @@
-"""Lists the copies between IPUs that a compiled program makes.
+"""The copies between IPUs in a compiled program.
 
 The rules:
 

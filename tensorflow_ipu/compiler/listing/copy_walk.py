@@ -27,7 +27,7 @@ _OF_SHAPES = op_names.SHAPE_QUERIES | {"ZerosLike", "OnesLike"}
 
 
 class CopyWalk(Fixpoint[CalledOp, Operand]):
-    """Evaluates a program on the places of its tensors, and records copies.
+    """Abstract evaluation of a program on the places of its tensors, which records copies.
 
     Attributes:
         copies: Those found so far.

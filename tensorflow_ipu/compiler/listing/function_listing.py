@@ -1,4 +1,4 @@
-"""Lists the ops of one function of a compiled program and of the functions it runs."""
+"""Listing of one function of a compiled program, with the functions it runs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ListedProgram(Protocol):
 
 
 class FunctionLister:
-    """Lists one function.
+    """Lister of one function.
 
     Args:
         program: lists the functions that this one runs.

@@ -1,4 +1,4 @@
-"""Lists the ops of a compiled program in order: IPU, bytes, work and source line."""
+"""Listing of a compiled program in order: IPU, bytes, work and source line of each op."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["ArgumentSpec", "OpRecord", "SourceLookup", "TensorRecord", "format_l
 
 
 class SourceLookup(Protocol):
-    """Finds the origins of ops for a listing; `source_map.SourceMap` is one."""
+    """Interface for the origins of ops in a listing; `source_map.SourceMap` has it."""
 
     def origin(self, function: str, node: str) -> Origin:
         """Returns where an op of a function comes from."""
@@ -66,7 +66,7 @@ def list_ops(
 
 
 class _Lister:
-    """Lists functions, each once for a combination of bindings.
+    """Lister of functions, with a cache by combination of bindings.
 
     Records of a function are kept as if it were the entry, on inherited IPUs where an op follows
     its caller; `FunctionLister` fits them into the caller.

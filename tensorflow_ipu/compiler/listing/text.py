@@ -1,4 +1,4 @@
-"""Formats the listing of a compiled program, with its totals."""
+"""Text of a compiled program's listing, with its totals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the memory that each variable is in, whole or split over replicas.
+"""The memory that each variable is in, whole or split over replicas.
 
 The options of gradient accumulations and pipelines decide. `None` leaves the choice to the
 compiler:

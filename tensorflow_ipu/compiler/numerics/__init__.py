@@ -1,1 +1,1 @@
-"""Emulates the device's floating-point arithmetic: float16 rounding, overflow and traps."""
+"""Emulation of the device's floating-point arithmetic: rounding, overflow and traps."""

@@ -1,4 +1,4 @@
-"""Adds rounding and trap checks to the results of floating-point ops."""
+"""Rounding and trap checks of the results of floating-point ops."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Result:
 
 
 class ResultFinisher:
-    """Adds the nodes that check and round results to a function."""
+    """Rewriter that adds checks and rounding of results to a function."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Rewrites dense updates of variables so that new values are checked and rounded."""
+"""Rewrite of dense variable updates, so that new values are checked and rounded."""
 
 from __future__ import annotations
 

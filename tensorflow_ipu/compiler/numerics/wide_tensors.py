@@ -1,4 +1,4 @@
-"""Finds functions and lists whose float16 tensors stay in their wide form."""
+"""Functions and lists whose float16 tensors stay in their wide form."""
 
 from __future__ import annotations
 

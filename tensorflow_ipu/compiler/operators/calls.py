@@ -1,4 +1,4 @@
-"""Follows tensors of a Program into and out of the functions that its nodes run."""
+"""Tensors of a Program across the boundaries of the functions that its nodes run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that the chip can run a Program: supported ops and fixed shapes."""
+"""Check that the chip can run a Program: supported ops and fixed shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the tensors of a Program that are known at compile time.
+"""Compile-time constants among the tensors of a Program.
 
 XLA compiles programs of fixed shapes, so inputs that shapes follow from have to be known to it. It
 knows constants, shapes, and values computed from these alone, also through the arguments of

@@ -1,4 +1,4 @@
-"""Warns of the user's checks of values that a program drops."""
+"""Warnings about the user's checks of values that a program drops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the tensors that a loop pushes to its gradient's accumulators."""
+"""The tensors that a loop pushes to its gradient's accumulators."""
 
 from __future__ import annotations
 

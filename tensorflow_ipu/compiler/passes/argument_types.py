@@ -1,4 +1,4 @@
-"""Annotates a program's arguments with types and shapes for TensorFlow's graph optimizers."""
+"""Pass: annotates a program's arguments with types and shapes for TensorFlow's optimizers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drops ops that only check values."""
+"""Pass: drops ops that only check values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves host ops into a conditional that only replica 0 takes."""
+"""Extraction of host ops into a conditional that only replica 0 takes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def extract(program: Program, function: str, nodes: Sequence[str], name: str) ->
 
 
 class _Extraction:
-    """Moves some nodes of a function into the branch of a conditional."""
+    """Extraction of some nodes of a function into the branch of a conditional."""
 
     def __init__(self, program: Program, name: str, nodes: Sequence[str], new: str) -> None:
         self._program = program

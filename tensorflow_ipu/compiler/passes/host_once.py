@@ -1,4 +1,4 @@
-"""Runs computations outside compilation once for all replicas."""
+"""Pass: runs computations outside compilation once for all replicas."""
 
 from __future__ import annotations
 

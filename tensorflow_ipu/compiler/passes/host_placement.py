@@ -1,4 +1,4 @@
-"""Clears the devices of ops, because the engine runs them with the host's kernels."""
+"""Pass: clears the devices of ops, because the engine runs them with the host's kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps the effects of each function between its beginning and its end."""
+"""Pass: keeps the effects of each function between its beginning and its end."""
 
 from __future__ import annotations
 

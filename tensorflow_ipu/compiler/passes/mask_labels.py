@@ -1,4 +1,4 @@
-"""Makes labels that are no class give NaN."""
+"""Pass: makes loss and gradient NaN for labels that are no class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves a negation from a large tensor to a scalar factor."""
+"""Pass: moves a negation from a large tensor to a scalar factor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lowers arithmetic to the device's: rounding, overflow and traps."""
+"""Pass: lowers arithmetic to the device's: rounding, overflow and traps."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class _Context:
 
 
 class _Rewriter:
-    """Rewrites one function."""
+    """Rewriter of one function."""
 
     def __init__(self, context: _Context, name: str) -> None:
         self._context = context

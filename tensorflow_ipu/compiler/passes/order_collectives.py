@@ -1,4 +1,4 @@
-"""Orders collectives, and lookups and updates of host tables, into one sequence."""
+"""Pass: orders collectives, and lookups and updates of host tables, into one sequence."""
 
 from __future__ import annotations
 

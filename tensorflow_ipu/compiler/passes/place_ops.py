@@ -1,4 +1,4 @@
-"""Places the ops of a sharded program that name no IPU."""
+"""Pass: places the ops of a sharded program that name no IPU."""
 
 from __future__ import annotations
 

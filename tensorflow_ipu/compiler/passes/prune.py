@@ -1,4 +1,4 @@
-"""Drops ops that no result needs."""
+"""Pass: drops ops that no result needs."""
 
 from __future__ import annotations
 

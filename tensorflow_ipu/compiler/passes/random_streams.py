@@ -1,4 +1,4 @@
-"""Rewrites stateful random ops to draw from the device's generator."""
+"""Pass: makes stateful random ops draw from the device's generator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replaces the number of replicas, and values that follow from it, by constants."""
+"""Pass: replaces the number of replicas, and values that follow from it, by constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removes casts to a wider type and straight back."""
+"""Pass: removes casts to a wider type and straight back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the passes."""
+"""Runner of the passes."""
 
 from __future__ import annotations
 

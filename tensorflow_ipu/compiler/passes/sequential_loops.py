@@ -1,4 +1,4 @@
-"""Makes loops run one iteration at a time."""
+"""Pass: makes loops run one iteration at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes up values for buffers that receive no data from the host."""
+"""Synthetic values for buffers that receive no data from the host."""
 
 from __future__ import annotations
 

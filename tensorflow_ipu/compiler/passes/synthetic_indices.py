@@ -1,4 +1,4 @@
-"""Brings synthetic indices and labels into the range that they index."""
+"""Pass: reduces synthetic indices and labels to the range that they index."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run(program: Program, target: Target) -> None:
 
 
 class _Limits:
-    """Adds the nodes that keep indices in their range.
+    """Rewriter that adds nodes to keep indices in their range.
 
     Args:
         editor: of the function that they are in.

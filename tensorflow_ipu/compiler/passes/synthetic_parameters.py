@@ -1,4 +1,4 @@
-"""Replaces the values of variables by synthetic ones."""
+"""Pass: replaces the values of variables by synthetic ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removes the gate that makes the gradients of one op wait for each other."""
+"""Pass: removes the gate that makes the gradients of one op wait for each other."""
 
 from __future__ import annotations
 

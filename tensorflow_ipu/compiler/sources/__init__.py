@@ -1,1 +1,1 @@
-"""Finds where the ops of a program come from in the user's code."""
+"""Origins of a program's ops in the user's code."""

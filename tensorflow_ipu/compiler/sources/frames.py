@@ -1,4 +1,4 @@
-"""Decides which line of a stack is the user's, for reports, listings and errors.
+"""The user's line of a stack, for reports, listings and errors.
 
 A frame belongs to a library (TensorFlow, Keras, Python's standard library), to this package, to an
 installed package (in `site-packages`), or else to the user. Frames after the first one of this

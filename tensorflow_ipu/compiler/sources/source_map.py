@@ -1,4 +1,4 @@
-"""Maps the ops of a traced graph to lines of the user's program."""
+"""Map from the ops of a traced graph to lines of the user's program."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NOWHERE = Origin(None)
 
 
 class SourceMap:
-    """Finds the origin of an op by the names it has in a compiled program.
+    """Map from the name of an op in a compiled program to its origin.
 
     Nothing is looked up until it is asked for, so keeping a map costs only the graphs it holds on
     to.

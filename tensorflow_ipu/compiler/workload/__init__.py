@@ -1,1 +1,1 @@
-"""Describes compiled programs as Workloads, and configurations as Settings, for the planner."""
+"""Workloads of compiled programs and Settings of configurations, for the planner."""

@@ -1,4 +1,4 @@
-"""Converts the attributes of nodes that costs depend on to plain data."""
+"""Attributes of nodes that costs depend on, as plain data."""
 
 from __future__ import annotations
 

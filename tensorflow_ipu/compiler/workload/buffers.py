@@ -1,4 +1,4 @@
-"""Assigns the tensors of a program to the buffers of its Workload."""
+"""Buffers of a Workload, with the tensors of a program in them."""
 
 from __future__ import annotations
 

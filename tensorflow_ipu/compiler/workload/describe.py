@@ -1,4 +1,4 @@
-"""Describes an Executable as a Workload and Settings: the entry to this folder."""
+"""Workload and Settings of an Executable: the entry to this folder."""
 
 from __future__ import annotations
 

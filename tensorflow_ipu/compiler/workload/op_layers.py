@@ -1,4 +1,4 @@
-"""Assigns each op of a program to a layer.
+"""The layer of each op of a program.
 
 The layer of an op is the layer or name of, in this order,
 
@@ -90,7 +90,7 @@ def _update_scopes(
 
 
 class _Assignment:
-    """Gives ops their layers, in the order of the program."""
+    """Assignment of layers to ops, in the order of the program."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Turns the drafts of ops into the ops of a Workload."""
+"""Conversion of drafts to the ops of a Workload."""
 
 from __future__ import annotations
 

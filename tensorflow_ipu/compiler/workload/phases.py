@@ -1,4 +1,4 @@
-"""Assigns each op of a program to a phase: forward, backward or update.
+"""The phase of each op of a program: forward, backward or update.
 
 Ops of pipelines name their phase. Ops of gradients and optimizers have it in their names. If a
 program updates its weights by hand, the phase follows from the dataflow.

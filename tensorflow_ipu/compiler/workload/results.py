@@ -1,4 +1,4 @@
-"""Decides where the results of an op are kept: in an input's buffer, a new one, or none."""
+"""Buffers of the results of an op: an input's buffer, a new one, or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts a configuration to the planner's Settings."""
+"""The planner's Settings for a configuration."""
 
 from __future__ import annotations
 

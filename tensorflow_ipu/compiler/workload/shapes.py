@@ -1,4 +1,4 @@
-"""Infers shapes of results that TensorFlow leaves open.
+"""Shapes of results that TensorFlow leaves open.
 
 TensorFlow does not follow the shapes of a list's elements into the gradients of loops. Here the
 elements of a list have the shape of the tensors put into it, so shapes computed from them are known

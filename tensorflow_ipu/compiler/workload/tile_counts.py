@@ -1,4 +1,4 @@
-"""Counts the elements on each tile of the results of a program's ops."""
+"""Elements on each tile of the results of a program's ops."""
 
 from __future__ import annotations
 

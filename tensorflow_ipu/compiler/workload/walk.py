@@ -1,4 +1,4 @@
-"""Describes a program's ops by abstract evaluation on tensors with buffers.
+"""Description of a program's ops by abstract evaluation on tensors with buffers.
 
 Rules of the buffers:
 
@@ -64,7 +64,7 @@ class _Caller:
 
 
 class WorkloadWalk(Dataflow[CalledOp, Value]):
-    """Describes a program op by op.
+    """Abstract evaluation that describes a program op by op.
 
     Args:
         variables: the program's variables.

@@ -1,4 +1,4 @@
-"""Adds gradient accumulation to a Workload, in a pipeline or without one."""
+"""Gradient accumulation added to a Workload, in a pipeline or without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes the batch size of a Workload without building the program again.
+"""Change of a Workload's batch size, without building the program again.
 
 Dimensions that grow with the batch are found by following the batch dimension of feeds and inputs
 through the ops. Variables never grow, and so neither do their gradients.
@@ -159,7 +159,7 @@ def _views(buffer: Buffer, shape: tuple[int, ...]) -> Iterator[tuple[int, int]]:
 
 
 class _Scaling:
-    """Changes the batch size of one program."""
+    """Change of the batch size of one program."""
 
     def __init__(self, workload: Workload, batch: int) -> None:
         self._workload = workload

@@ -1,4 +1,4 @@
-"""Checks whether a plan fits on the chip, and decides between error and warning."""
+"""Check whether a plan fits on the chip, with an error or a warning."""
 
 from __future__ import annotations
 

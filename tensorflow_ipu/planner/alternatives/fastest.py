@@ -1,4 +1,4 @@
-"""Finds the fastest configuration of a program that fits on some IPUs."""
+"""Search for the fastest configuration of a program that fits on some IPUs."""
 
 from __future__ import annotations
 

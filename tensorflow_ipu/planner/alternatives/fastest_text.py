@@ -1,4 +1,4 @@
-"""Writes the result of a search for the fastest configuration, as text and as data."""
+"""Text and data of a search for the fastest configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns the Workload of one replica into a Workload of several that train together."""
+"""Conversion of one replica's Workload to a Workload of several that train together."""
 
 from __future__ import annotations
 

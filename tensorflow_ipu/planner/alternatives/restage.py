@@ -1,4 +1,4 @@
-"""Moves the layers of a Workload to pipeline stages or shards."""
+"""Move of a Workload's layers to pipeline stages or shards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds a cut into stages that fits, or else other changes that would make one fit."""
+"""Search for a cut into stages that fits, or else for changes that would make one fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the best split of a training program into pipeline stages.
+"""The best split of a training program into pipeline stages.
 
 Layers stay in order and whole. Of the ways to make N stages of them, those come first in which no
 stage has more memory than an IPU, then those whose schedule is shortest, then those that copy least
@@ -108,7 +108,7 @@ def split(
 
 
 class Splitter:
-    """Cuts one program into any number of stages.
+    """Cutter of one program into any number of stages.
 
     Args:
         workload: the program, pipelined or not.

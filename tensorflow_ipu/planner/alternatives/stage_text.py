@@ -1,4 +1,4 @@
-"""Writes the layers of stages as text, with the lines of the program that they come from."""
+"""Text of the layers of stages, with the lines of the program that they come from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists the residents of an IPU: variables, constants, stashes, stream buffers."""
+"""Residents of an IPU: variables, constants, stashes, stream buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans the memory of one IPU: categories, liveness over time, and the peak."""
+"""Memory plan of one IPU: categories, liveness over time, and the peak."""
 
 from __future__ import annotations
 

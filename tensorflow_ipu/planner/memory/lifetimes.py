@@ -1,4 +1,4 @@
-"""Finds the live ranges of a program's memory, independent of chip and options.
+"""Live ranges of a program's memory, independent of chip and options.
 
 Settings only choose the algorithm that orders the ops, and whether activations may be computed
 again.

@@ -1,4 +1,4 @@
-"""Finds the interval in which each buffer is live, given an order of the ops."""
+"""Live ranges of buffers, given an order of the ops."""
 
 from __future__ import annotations
 

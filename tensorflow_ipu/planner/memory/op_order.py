@@ -1,4 +1,4 @@
-"""Orders the ops of a program so that the least memory is live.
+"""Orders of a program's ops with the least live memory.
 
 Within each function, ops may change places as long as each comes after those whose results it uses,
 and ops with side effects of the same kind keep their order. The ops that a loop, a branch or a call

@@ -1,4 +1,4 @@
-"""Finds the peak of an IPU's transient memory, and the tile that it is on."""
+"""The peak of an IPU's transient memory, and its tile."""
 
 from __future__ import annotations
 

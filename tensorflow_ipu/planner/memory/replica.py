@@ -1,4 +1,4 @@
-"""Plans the memory of all IPUs of a replica."""
+"""Memory plan of all IPUs of a replica."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lays out the residents of an IPU on its tiles."""
+"""Layout of the residents of an IPU on its tiles."""
 
 from __future__ import annotations
 

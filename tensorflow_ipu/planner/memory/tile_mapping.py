@@ -1,4 +1,4 @@
-"""Maps the bytes of tensors to tiles.
+"""Mappings of the bytes of tensors to tiles.
 
 Tensors are cut into blocks of 128 B, the least that the library puts on a tile; grains of vector
 instructions (8 B) divide that. The last block of a tensor may be smaller.

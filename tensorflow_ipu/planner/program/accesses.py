@@ -1,4 +1,4 @@
-"""Finds the accesses of ops to buffers, independent of the order of ops."""
+"""Accesses of ops to buffers, independent of the order of ops."""
 
 from __future__ import annotations
 

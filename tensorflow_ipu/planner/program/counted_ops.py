@@ -1,4 +1,4 @@
-"""Finds the ops that count: once for equal calls, in the costliest branch, in the loop."""
+"""The ops that count: once for equal calls, in the costliest branch, in the loop."""
 
 from __future__ import annotations
 

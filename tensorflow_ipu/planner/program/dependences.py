@@ -1,4 +1,4 @@
-"""Finds the dependences between ops of a program."""
+"""Dependences between ops of a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds fused groups: elementwise ops of updates in one loop, as `popops::map` does.
+"""Fused groups: elementwise ops of updates in one loop, as `popops::map` does.
 
 An op is fused with the only op that reads its result, if both are elementwise on one shape and are
 run together. So an optimizer written out in elementwise ops is one fused group for each variable

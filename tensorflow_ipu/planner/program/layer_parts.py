@@ -1,4 +1,4 @@
-"""Finds layers that are parts of another layer, such as attention projections."""
+"""Layers that are parts of another layer, such as attention projections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds gradients that a stage of a pipeline adds to an accumulator by itself.
+"""Gradients that a stage of a pipeline adds to an accumulator by itself.
 
 A variable that several stages use, such as a tied embedding, has a gradient in each of them, and
 the program accumulates their sum. In a pipeline the stages get to a mini-batch at different times:

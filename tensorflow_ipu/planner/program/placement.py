@@ -1,4 +1,4 @@
-"""Places ops and buffers on IPUs, by the IPUs of the pipeline's stages."""
+"""IPUs of ops and buffers, by the IPUs of the pipeline's stages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves the pipeline stages of a Workload to the IPUs that Settings want."""
+"""A Workload with its pipeline stages moved to the IPUs that Settings choose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds elementwise results that take no memory in a stage with rematerialization.
+"""Elementwise results that take no memory in a stage with rematerialization.
 
 Each op that reads such a result recomputes it from its operands. A chain of elementwise ops is one
 fused group, whose intermediate values are in registers, and the groups of its gradient begin with

@@ -1,4 +1,4 @@
-"""Collects the resources of each op (chip, tiles, options) and prices it with them."""
+"""Resources of each op (chip, tiles, options), and its cost with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Divides ops into forward pass, backward pass and weight update."""
+"""Sections of ops: forward pass, backward pass and weight update."""
 
 from __future__ import annotations
 

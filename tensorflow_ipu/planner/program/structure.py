@@ -1,4 +1,4 @@
-"""Finds the section and the layer of each op of a Workload.
+"""Section and layer of each op of a Workload.
 
 Ops say themselves which phase of a training step they are part of (`Op.phase`).
 """

@@ -1,4 +1,4 @@
-"""Times a pipeline by its schedule."""
+"""Time of a pipeline by its schedule."""
 
 from __future__ import annotations
 

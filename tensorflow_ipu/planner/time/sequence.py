@@ -1,4 +1,4 @@
-"""Times items one after the other: programs, or parts, without a pipeline."""
+"""Times of items one after the other: programs, or parts, without a pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds the timeline of a launch: its cycles, and the segments of each IPU."""
+"""Timeline of a launch: its cycles, and the segments of each IPU."""
 
 from __future__ import annotations
 

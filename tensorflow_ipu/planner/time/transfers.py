@@ -1,4 +1,4 @@
-"""Collects the transfers of a launch and the time that IPUs wait for them.
+"""Transfers of a launch, and the time that IPUs wait for them.
 
 A transfer that overlaps with compute costs the IPU one run, which nothing hides: the first of a
 prefetch, the last of a delayed send. The cycles of the other runs are in `Traffic.hidden`: a launch

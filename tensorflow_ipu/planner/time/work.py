@@ -1,4 +1,4 @@
-"""Collects the ops and transfers of a launch with their runs."""
+"""Ops and transfers of a launch with their runs."""
 
 from __future__ import annotations
 

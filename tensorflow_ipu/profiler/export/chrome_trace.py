@@ -1,4 +1,4 @@
-"""Exports a report as a trace for Chrome and Perfetto.
+"""Trace of a report for Chrome and Perfetto.
 
 One process for each IPU of a replica, in nanoseconds of its clock, has nested layers, the slices of
 its slowest tile and of its mean tile, and counters of its memory and of the tiles that compute.

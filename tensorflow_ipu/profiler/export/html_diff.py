@@ -1,4 +1,4 @@
-"""Exports the comparison of two reports as one HTML file."""
+"""Comparison of two reports as one HTML file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assembles a page: one file with its style, scripts and data, without external resources.
+"""A page: one file with its style, scripts and data, without external resources.
 
 The scripts in `page/` are written by subject. A page has them one after the other in one function,
 so a script uses what those before it define.

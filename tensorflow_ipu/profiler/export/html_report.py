@@ -1,4 +1,4 @@
-"""Exports a report as one HTML file to work in."""
+"""A report as one interactive HTML file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the tables that stand in a page without JavaScript."""
+"""The tables that a page shows without JavaScript."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows a report in a notebook."""
+"""A report in a notebook."""
 
 from __future__ import annotations
 

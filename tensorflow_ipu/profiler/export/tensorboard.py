@@ -1,4 +1,4 @@
-"""Exports a report as a TensorBoard log directory: texts, scalars, pictures and a trace."""
+"""TensorBoard log directory of a report: texts, scalars, pictures and a trace."""
 
 from __future__ import annotations
 

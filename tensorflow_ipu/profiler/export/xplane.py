@@ -1,4 +1,4 @@
-"""Exports a report for TensorBoard's profile plugin: a trace with a plane for each IPU."""
+"""Trace of a report for TensorBoard's profile plugin, with a plane for each IPU."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Measures the host's work for programs: compilations, launches, transfers."""
+"""Measurements of the host's work for programs: compilations, launches, transfers."""

@@ -34,7 +34,7 @@ _KINDS: Mapping[int, str] = {
 
 
 class Recorder:
-    """Records from the moment it is made until `stop`.
+    """Recording of the host's activity, from its construction until `stop`.
 
     The engine keeps its events until they are read. A thread does that from time to time, and ends
     recording at a limit, so that a long training does not fill the memory.

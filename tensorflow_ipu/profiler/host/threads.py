@@ -25,7 +25,7 @@ _NANOSECONDS = 1e9
 
 
 class ThreadTracer:
-    """Runs TensorFlow's profiler from the moment it is made until `stop`.
+    """Trace by TensorFlow's profiler, from its construction until `stop`.
 
     A process has one profiler. If it runs already there is a warning, and nothing is traced.
     """

@@ -1,1 +1,1 @@
-"""Searches combinations of changes for the fastest configuration of a program that fits."""
+"""Search of combinations of changes for the fastest configuration that fits."""

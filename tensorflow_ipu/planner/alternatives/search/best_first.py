@@ -1,4 +1,4 @@
-"""Finds the fastest configuration that fits, within a number of plans.
+"""Best-first search for the fastest configuration that fits, within a number of plans.
 
 Single changes are planned first, within half of the plans, then combinations. The objective is
 elements per second; a configuration that exceeds the memory gets less. The next candidate is the

@@ -1,4 +1,4 @@
-"""Estimates the effect of a change on memory and speed, to order candidates.
+"""Estimates of the effect of a change on memory and speed, to order candidates.
 
 The numbers decide only the order. All reported numbers of a configuration come from its plan.
 """

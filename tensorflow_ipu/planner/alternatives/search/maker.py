@@ -54,7 +54,7 @@ class Made:
 
 
 class Maker:
-    """Makes the programs of configurations of one program.
+    """Factory of the programs of a program's configurations.
 
     Args:
         workload: the program.

@@ -1,4 +1,4 @@
-"""Writes the steps from a program to a configuration."""
+"""Steps from a program to a configuration."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def layer_sources(workload: Workload, found: Structure) -> dict[str, str]:
 
 
 class _Writer:
-    """Writes the steps of one configuration."""
+    """Writer of the steps of one configuration."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Nests the name scopes of a timeline: a slice for each layer, around its parts' slices."""
+"""Nested name scopes of a timeline: a slice for each layer, around its parts' slices."""
 
 from __future__ import annotations
 
