@@ -28,6 +28,7 @@ PROGRAMS = {
     "test-killed": ["tests/support/kills.py"],
     "bench": ["benchmarks"],
     "matrix": ["tests/matrix/__main__.py"],
+    "lint": ["lint"],
     "docs": ["docs/conf.py", "docs/sphinx_ext"],
     "docs-links": ["docs/conf.py", "docs/sphinx_ext"],
     "stubs": ["stubs/make_stubs.py"],

@@ -28,12 +28,10 @@ _OF_NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
 # would be part of the public class.
 _OF_ESTIMATORS = {
     "_call_model_fn",
-    "_call_user_model",
     "_compile",
     "_ipu",
     "_new_batches",
     "_on_host",
-    "_on_last_shard",
 }
 
 
