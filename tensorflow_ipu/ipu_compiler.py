@@ -33,12 +33,12 @@ def compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None
         computation: builds the program. Takes as many positional arguments as there are `inputs`;
             returns tensors (or values that convert to them), then operations, or None. Returned
             operations run whenever the program does.
-        inputs: what to pass to `computation`. Each entry may be any structure of values that
-            convert to tensors: a list of N numbers becomes N scalars.
+        inputs: arguments of `computation`. Each entry may be any structure of values that convert
+            to tensors: a list of N numbers becomes N scalars.
 
     Returns:
-        What the computation returned, with tensors of the enclosing graph, except that a single
-        value comes in a list, and None or operations alone become one operation.
+        The results of the computation, as tensors of the enclosing graph. A single value comes in a
+        list. None, or operations alone, become one operation.
 
     Raises:
         Exception: If the program is not on an IPU device, and has more than no-ops.

@@ -33,7 +33,7 @@ def write_bytes(path: FilePath, data: bytes) -> None:
     """Writes a file.
 
     Args:
-        path: the file; one that is there is replaced.
+        path: the file; an existing one is replaced.
         data: its content.
 
     Raises:
@@ -55,7 +55,7 @@ def replacing(path: FilePath) -> Iterator[IO[bytes]]:
     A special file, such as a pipe or `/dev/stdout`, is written directly.
 
     Args:
-        path: the file; one that is there is replaced, a link is followed.
+        path: the file; an existing one is replaced, a link is followed.
 
     Yields:
         The open file.

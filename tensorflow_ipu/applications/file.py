@@ -35,7 +35,7 @@ def save(application: Application, path: str | os.PathLike[str]) -> None:
 
     Args:
         application: the application.
-        path: the file; one that is there is replaced.
+        path: the file; an existing one is replaced.
 
     Raises:
         OSError: If it cannot be written.

@@ -102,7 +102,7 @@ def inherit_device(graph: ops.Graph, outer: ops.Graph) -> None:
 
     Args:
         graph: a graph that will be part of `outer`, before its ops are made.
-        outer: the graph around it. One that names another device, or none, counts for nothing.
+        outer: the graph around it. If it names another device, or none, it has no effect.
     """
     device = _graph_device(outer)
     if is_ipu(device):

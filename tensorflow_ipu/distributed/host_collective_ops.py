@@ -31,7 +31,7 @@ def allgather(value: Any, tensor_name: str | None = None) -> tensor_lib.Tensor:
 
     Args:
         value: a tensor of the same shape in all instances: integers, float16 or float32.
-        tensor_name: name that the instances match the tensor by; that of the tensor if None.
+        tensor_name: name that the instances match the tensor by; by default the tensor's.
 
     Returns:
         A tensor with one dimension more, the first: the instances, in order.
@@ -54,7 +54,7 @@ def allreduce(
     Args:
         value: a tensor of the same shape in all instances: integers, float16 or float32.
         reduce_op: `tf.distribute.ReduceOp.SUM` or `MEAN`. The mean of integers is rounded down.
-        tensor_name: name that the instances match the tensor by; that of the tensor if None.
+        tensor_name: name that the instances match the tensor by; by default the tensor's.
 
     Returns:
         A tensor of the same shape and type.
@@ -81,7 +81,7 @@ def broadcast(value: Any, root_rank: int = 0, tensor_name: str | None = None) ->
     Args:
         value: a tensor of the same shape in all instances: integers, float16, float32 or bool.
         root_rank: index of the instance; it has to be 0.
-        tensor_name: name that the instances match the tensor by; that of the tensor if None.
+        tensor_name: name that the instances match the tensor by; by default the tensor's.
 
     Returns:
         A tensor of the same shape and type.

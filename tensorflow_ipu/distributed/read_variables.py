@@ -19,10 +19,10 @@ _REDUCED = {
 
 
 class ReadVariable(resource_variable_ops.ResourceVariable):
-    """A variable whose value is that of all workers, where their strategy is asked for it.
+    """A variable that is reduced over workers when their strategy reads it.
 
-    That is on the host, in the scope of the strategy outside of what its workers run: all of them
-    have to read it at the same time. Elsewhere, and in checkpoints, it has the worker's own value.
+    The strategy reads it on the host, in its scope and outside of `run`: all workers have to read
+    it at the same time. Elsewhere, and in checkpoints, it has the worker's own value.
     """
 
     def _read_variable_op(self, no_copy: bool = False) -> tensor_lib.Tensor:
@@ -37,7 +37,7 @@ def reduced_when_read(variable: Any) -> Any:
     """Makes a variable a `ReadVariable`, if it says how workers aggregate it.
 
     Args:
-        variable: one that is synchronized on read.
+        variable: a variable that is synchronized on read.
 
     Returns:
         The variable.

@@ -1,4 +1,4 @@
-"""Sends data between instances: the one place where processes talk to each other.
+"""Transfers between instances: the only module in which processes exchange data.
 
 With one instance nothing does. All functions take an eager or symbolic tensor, and return one on
 the CPU; in a program for the IPU they are operations that the host runs in the middle of it.
@@ -26,7 +26,7 @@ _ADDED_AS = {
 
 
 def count() -> int:
-    """Returns how many instances this process has joined, itself included."""
+    """Returns the number of instances that this process has joined, itself included."""
     return joining.current().count
 
 
@@ -81,7 +81,7 @@ def joined(value: tensor_lib.Tensor, name: str | None = None) -> tensor_lib.Tens
 
 
 def name_of(value: tensor_lib.Tensor) -> str | None:
-    """Returns the name of a tensor, as that of an op; None for an eager one, which has none.
+    """Returns the name of a tensor, in the form of an op's name; None for an eager tensor.
 
     Args:
         value: the tensor.
@@ -105,7 +105,7 @@ def _meeting(value: tensor_lib.Tensor, name: str | None) -> str:
 
 
 def _unordered(result: tensor_lib.Tensor) -> tensor_lib.Tensor:
-    """Lets a collective of a `tf.function` run at the same time as its other stateful ops.
+    """Makes a collective of a `tf.function` independent of its other stateful ops.
 
     Instances may trace their collectives in another order, and would wait for each other.
 

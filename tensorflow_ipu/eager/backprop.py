@@ -72,7 +72,7 @@ class GradientCaptureContext:
     def add_gradients(self, gradients: Sequence[Any], tag: str) -> None:
         """Records gradients.
 
-        Gradients captured by a trace of a function replace those of its earlier trace.
+        Gradients captured by a trace of a function replace the earlier trace's.
 
         Args:
             gradients: tensors.

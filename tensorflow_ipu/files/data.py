@@ -29,8 +29,8 @@ def export_dataset_to_file(
     """Writes the first elements of a dataset or an infeed queue to files.
 
     When elements have several tensors, tensor `i` of all elements goes to a file of its own:
-    `export_dataset_to_file(dataset, "my.bin", 100)` writes `my.0.bin`, `my.1.bin`, ... The format
-    is that of `tensor_file`.
+    `export_dataset_to_file(dataset, "my.bin", 100)` writes `my.0.bin`, `my.1.bin`, ...
+    `tensor_file` defines the format.
 
     Args:
         dataset_or_infeed: the dataset or queue to read. A queue need not be initialized, and keeps

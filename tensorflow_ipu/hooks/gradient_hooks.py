@@ -165,10 +165,10 @@ _follows_shards = threading.Event()
 def follow_shards() -> None:
     """Makes gradient ops follow their forward op, from the first use of shards or stages on.
 
-    They get its IPU and its pipeline stage, whatever scopes are open where the gradients are asked
-    for, and in a stage they are marked as its backward pass. Gradients of ops that have neither are
-    unchanged. Replaces, once in a process, the scope that `tf.gradients` opens for a forward op,
-    and the sum of gradients in tapes.
+    They get its IPU and its pipeline stage, for any scopes open at the call for gradients. In a
+    stage they are marked as its backward pass. Gradients of ops that have neither are unchanged.
+    Replaces, once in a process, the scope that `tf.gradients` opens for a forward op, and the sum
+    of gradients in tapes.
     """
     # Around all that `tf.gradients` makes for a forward op: sums, gradients, dependencies.
     colocate = gradients_util._maybe_colocate_with

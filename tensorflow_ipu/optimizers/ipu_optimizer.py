@@ -25,7 +25,7 @@ def wrapped(opt: Any) -> Shown:
 class IpuOptimizer(optimizer_lib.Optimizer):
     """Wrapper that passes all calls to another optimizer.
 
-    Subclasses override what they change.
+    Subclasses override the changed methods.
     """
 
     def __init__(self, opt: optimizer_lib.Optimizer, name: str | None = None) -> None:

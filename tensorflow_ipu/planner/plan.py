@@ -255,7 +255,7 @@ class Plan:
 
     Attributes:
         workload: The program.
-        settings: What it was planned for.
+        settings: Chip, replicas and options of the plan.
         memory: Of each IPU of a replica.
         timeline: Of one launch of one replica.
     """

@@ -18,7 +18,7 @@ def read(path: FilePath, what: str, advice: str) -> Any:
     Args:
         path: the file.
         what: expected content, such as `a report of tensorflow_ipu`.
-        advice: what to do if it is not.
+        advice: advice for the user if it is not.
 
     Raises:
         OSError: the file cannot be read.

@@ -35,7 +35,7 @@ FilePath = Union[str, Path]
 
 
 class Executions(NamedTuple):
-    """How often the program was launched, and how long that took.
+    """Number of a program's launches, and their host time.
 
     Args:
         launches: how often it was launched.
@@ -48,12 +48,12 @@ class Executions(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """Everything that is known of a compiled program and its plan.
+    """A compiled program with its plan, options and launches.
 
     Attributes:
         plan: Its memory and time on the chip.
         options: The options it was compiled with: `config` of the IPU system, `engine`, `flags`.
-        executions: What it has done so far.
+        executions: Its launches so far.
         created: When the report was made: ISO date and time.
     """
 
@@ -73,8 +73,8 @@ class Report:
 
         Args:
             plan: memory and time of a program.
-            options: what it was compiled with, as data for JSON.
-            executions: what it has done so far.
+            options: its options, as data for JSON.
+            executions: its launches so far.
         """
         now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
         return cls(plan, dict(options or {}), executions or Executions(), now)
@@ -92,10 +92,10 @@ class Report:
         return cls.from_plan(executable.plan, options_of(executable), executions)
 
     def with_executions(self, executions: Executions) -> Self:
-        """Returns the report with other numbers of executions; what was computed is kept.
+        """Returns the report with other numbers of executions, and all cached tables.
 
         Args:
-            executions: what the program has done by now.
+            executions: the program's launches by now.
         """
         renewed = dataclasses.replace(self, executions=executions)
         fields = {field.name for field in dataclasses.fields(self)}
@@ -110,7 +110,7 @@ class Report:
 
     @property
     def settings(self) -> Settings:
-        """What it was planned for."""
+        """Chip, replicas and options of the plan."""
         return self.plan.settings
 
     @property
@@ -120,14 +120,15 @@ class Report:
 
     @functools.cached_property
     def insights(self) -> dict[str, Any]:
-        """What to know first: whether it fits, its fullest tile, largest tensors and more."""
+        """The most important facts: whether it fits, its fullest tile, largest tensors and more."""
         return insights(self.plan, remedies_of(self.plan))
 
     def layers(self) -> tuple[breakdown.LayerRow, ...]:
         """Returns cycles, bytes and work of each layer, in program order.
 
-        Cycles are those of `operations()`: ops and transfers on all IPUs of a replica. They add up
-        to those of a launch on one IPU, and to more on several, which work at the same time.
+        Cycles are summed over the ops and transfers of `operations()`, on all IPUs of a replica.
+        They add up to the cycles of a launch on one IPU, and to more on several, which work at the
+        same time.
         """
         return self._layers
 
@@ -144,11 +145,11 @@ class Report:
         return self.view.layers
 
     def program_tree(self) -> tuple[ProgramNode, ...]:
-        """Returns what is executed in a launch, in order; the first is the whole program."""
+        """Returns the parts of a launch in order of execution; the first is the whole program."""
         return self.view.program
 
     def tensors_at(self, step: int, ipu: int = 0) -> tuple[LiveTensor, ...]:
-        """Returns the tensors that an IPU has at a step, the largest first.
+        """Returns the tensors that are live on an IPU at a step, the largest first.
 
         Args:
             step: number of the step: `plan.memory[ipu].live_ops` has the op of each.
@@ -160,7 +161,7 @@ class Report:
         return live_tensors.at_step(self.plan, self.view.details, step, ipu)
 
     def tensors_on(self, tile: int, step: int | None = None, ipu: int = 0) -> dict[str, int]:
-        """Returns the bytes that a tile has of each tensor at a step, those with most first.
+        """Returns the bytes of each tensor on a tile at a step, the largest first.
 
         Args:
             tile: number of the tile.
@@ -187,7 +188,7 @@ class Report:
 
     @property
     def target(self) -> dict[str, Any]:
-        """The chip and how many of it there are."""
+        """Name and figures of the chip, with the numbers of IPUs and replicas."""
         chip = self.settings.chip
         return {
             "chip": chip.name,
@@ -229,13 +230,13 @@ class Report:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Returns the report that `to_dict` made data of.
+        """Returns a report from its data.
 
         Args:
-            data: what `to_dict` returned.
+            data: the result of `to_dict`.
 
         Raises:
-            ValueError: the data is not that of a report, or of another schema version.
+            ValueError: the data is no report, or of another schema version.
         """
         schema.check(data)
         try:
@@ -320,7 +321,7 @@ class Report:
         return text_report.text(self)
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
+        """Returns the report as HTML for notebooks."""
         from tensorflow_ipu.profiler.export import notebook
 
         return notebook.fragment(self)

@@ -42,7 +42,7 @@ def read(attached: System, options: Mapping[str, str] | None = None) -> ReportOp
 
     Args:
         attached: the configuration.
-        options: the engine options; those of the configuration by default.
+        options: the engine options; by default the configuration's.
 
     Raises:
         tf.errors.InvalidArgumentError: an engine option is not known, or has a value that it does

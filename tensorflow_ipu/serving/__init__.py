@@ -74,9 +74,9 @@ def export_single_step(
         inputs: further arguments of `predict_step`, before those of a request: the same in each.
 
     Returns:
-        A `tf.function` that does what the signature does, with the weights as they are now, and
-        runs `predict_step` as a program on the device. It returns a list of the outputs, also if
-        there is one; a dict if the last step returns a dict.
+        A `tf.function` equivalent to the signature, with the present weights, which runs
+        `predict_step` as a program on the device. It returns a list of the outputs, also if there
+        is one; a dict if the last step returns a dict.
 
     Raises:
         RuntimeError: In graph mode.
@@ -205,7 +205,7 @@ def export_keras(
         preprocessing_step_signature: list of `tf.TensorSpec`.
         postprocessing_step: runs on the host, after the model.
         postprocessing_step_signature: list of `tf.TensorSpec`.
-        purge_export_dir: whether to delete what is in the directory before.
+        purge_export_dir: whether to empty the directory first.
 
     Returns:
         As `export_single_step`.

@@ -121,7 +121,7 @@ def export(
         named: see `Flow.function`, for the returned function. The signature returns a dict.
 
     Returns:
-        A `tf.function` that does what the signature does, with the device.
+        A `tf.function` equivalent to the signature, which runs on the device.
     """
     ordinal = strategy_scope.current_ordinal()
     name = re.sub(r"\W+", "_", name)

@@ -39,7 +39,7 @@ def check(cluster: Cluster, arguments: Sequence[Any], device: str) -> None:
 
     Args:
         cluster: the program.
-        arguments: its explicit inputs, then what it captures: eager or symbolic tensors.
+        arguments: its explicit inputs, then its captures: eager or symbolic tensors.
         device: the IPU device to launch on.
 
     Raises:

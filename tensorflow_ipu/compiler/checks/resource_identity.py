@@ -1,8 +1,8 @@
 """Names of a resource and of the Python object behind it, for error messages.
 
 A resource handle knows nothing of the variable, and a variable nothing of the optimizer or layer,
-that has it. The garbage collector does: it is asked who refers to whom, which takes long enough to
-be done for an error only.
+that has it. The garbage collector has the references between objects. A search of them takes long,
+so it is done for an error only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ResourceKind(NamedTuple):
     Args:
         marks: parts of the names of the ops that make or use one.
         noun: its name in messages.
-        advice: what to do.
+        advice: advice for the user.
     """
 
     marks: tuple[str, ...]

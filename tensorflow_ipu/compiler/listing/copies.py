@@ -9,9 +9,9 @@ The rules:
 * A variable is on the IPU of the first op that uses it. An op elsewhere that reads it copies the
   elements read; an op that writes it sends the new elements back.
 * An argument of a function is where the value is in the caller. A value that a loop carries along
-  stays where the loop's body makes it; one that the loop does not change stays where it was, and
-  is copied in every iteration to the other IPUs that use it there. The result of a conditional is
-  where the first branch has it.
+  stays where the loop's body makes it; an invariant value stays where it was, and is copied in
+  every iteration to the other IPUs that use it there. The result of a conditional is where the
+  first branch has it.
 * Constants, and values computed from constants and static shapes alone, are known when the program
   is compiled, so each IPU has its own. Handles, lists (`TensorList`), and predicates of loops count
   nothing.

@@ -12,8 +12,8 @@ compiler:
 * the entries of a remote buffer are in remote memory: the program loads and stores them itself;
 * a pipeline that serialises batches splits its weights over the replicas if there is remote memory.
 
-A variable smaller than `optimizations.minimum_remote_tensor_size` stays in the processor whatever
-the options say. Results never depend on any of this.
+A variable smaller than `optimizations.minimum_remote_tensor_size` stays in the processor, for any
+options. Results never depend on any of this.
 """
 
 from __future__ import annotations

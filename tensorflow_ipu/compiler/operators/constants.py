@@ -118,7 +118,7 @@ class Constants:
         Args:
             tensor: the tensor.
             known: tensors that follow from nothing unknown, added to.
-            unknown: tensors and what unknown they follow from, added to.
+            unknown: tensors with the unknown value that they follow from, added to.
             way: how far to look.
         """
         path: list[tuple[Tensor, Iterator[Tensor]]] = []

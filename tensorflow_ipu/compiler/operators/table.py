@@ -1,8 +1,8 @@
 """Table of the ops on the chip: the ops that TensorFlow's XLA can compile for it.
 
 The IPU got its programs from XLA, in the TensorFlow 2.6 that its last release was made of. So an op
-is on the chip if that XLA had a kernel for it, unless the backend of the IPU lacked what the kernel
-was made of (`NOT_ON_CHIP`). An op in none of the tables is not on the chip.
+is on the chip if that XLA had a kernel for it, unless the backend of the IPU lacked parts of the
+kernel (`NOT_ON_CHIP`). An op in none of the tables is not on the chip.
 
 Nothing here needs TensorFlow.
 """

@@ -16,9 +16,9 @@ from tensorflow_ipu.compiler.passes import host_branch
 def run(program: Program, target: Target) -> None:
     """Makes replica 0 run the ops outside compilation, and gives the results to all replicas.
 
-    The ops of a scope become the branch of a conditional that only replica 0 takes, so their
-    inputs are those of replica 0. Tensors that leave the scope are broadcast. Where ops of the
-    device lie between ops of one scope, each side becomes a conditional of its own.
+    The ops of a scope become the branch of a conditional that only replica 0 takes, so their inputs
+    are replica 0's. Tensors that leave the scope are broadcast. Where ops of the device lie between
+    ops of one scope, each side becomes a conditional of its own.
 
     Before: any legal Program. After: with several replicas, ops outside compilation are in
     functions that only replica 0 runs. With one replica nothing changes.

@@ -24,7 +24,7 @@ def run(program: Program, target: Target) -> None:
     Keras's gradient descent negates each gradient, and then multiplies it by the learning rate.
     This saves one pass through memory for each weight. A product has the same bits either way.
 
-    Before: any legal Program. After: one that computes the same.
+    Before: any legal Program. After: an equivalent Program.
     """
     reads = _reads_of_numbers(program, target)
     for function in program.functions.values():

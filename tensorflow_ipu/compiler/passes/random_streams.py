@@ -54,7 +54,7 @@ def run(program: Program, target: Target) -> None:
     """Rewrites stateful random ops to stateless ones with a seed from the device.
 
     The seed is a function of the launch, the replica, the op and how often the op ran before in the
-    launch (`IpuRandomSeed`), so results repeat after `reset_ipu_seed` whatever the threads do, and
+    launch (`IpuRandomSeed`), so results repeat after `reset_ipu_seed` for any order of threads, and
     replicas draw different numbers. Seeds of the graph or the op have no effect, as on the device.
     Candidate samplers are the exception: with a seed they draw the same classes each time, and
     different classes on each replica.

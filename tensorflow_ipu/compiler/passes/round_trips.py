@@ -29,7 +29,7 @@ def run(program: Program, target: Target) -> None:
     Keras makes such pairs: a model that was built for float64 casts its inputs to that, and its
     layers cast them to the type that they compute in.
 
-    Before: any legal Program. After: one that computes the same; the casts to float64 are left for
+    Before: any legal Program. After: an equivalent Program; the casts to float64 are left for
     pruning.
     """
     del target

@@ -19,7 +19,7 @@ def with_sums(workload: Workload) -> Workload:
     the first op of the update that reads it.
 
     Args:
-        workload: the program. One that has collectives, or that does not train, stays as it is.
+        workload: the program. If it has collectives, or does not train, it is returned unchanged.
     """
     if any(op.type in op_names.LINK_COLLECTIVES for op in workload.ops):
         return workload

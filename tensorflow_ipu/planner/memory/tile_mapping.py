@@ -6,7 +6,7 @@ instructions (8 B) divide that. The last block of a tensor may be smaller.
 * Residents are laid out by list scheduling: tensors in fixed order, block by block, each block on
   the tile that has least. Then the tiles are numbered from the fullest one. Taking a block away,
   making one smaller or adding a tile never raises the fullest tile: the sorted loads of the tiles
-  stay below what they were, block by block.
+  stay below the former ones, block by block.
 * Transients are spread evenly from tile 0: of `n` blocks on `T` tiles the first `n mod T` tiles
   have `n div T + 1`. So tile 0 has most of everything, and it is the fullest tile.
 """

@@ -1,7 +1,7 @@
 """A page: one file with its style, scripts and data, without external resources.
 
 The scripts in `page/` are written by subject. A page has them one after the other in one function,
-so a script uses what those before it define.
+so a script can use definitions of earlier ones.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Search:
         plan: of the program as it is.
         space: the search space.
         maker: makes programs of configurations.
-        per_ipu: whether the speed for each IPU counts, not that of all.
+        per_ipu: whether the objective is the speed per IPU, instead of all IPUs'.
         most_items: elements of data that a weight update may be made of; None for any number.
         items: elements of data that a weight update has to be made of; None for any number.
         planned: called with the number of plans so far, and of all at most, after each plan.

@@ -13,10 +13,10 @@ def about(what: str, process: int, thread: int, **args: Any) -> Event:
     """Returns the metadata event of a process or thread.
 
     Args:
-        what: such as `thread_name`.
+        what: type of the fact, such as `thread_name`.
         process: id of the process.
         thread: id of the thread.
-        **args: what is said.
+        **args: the fact.
     """
     return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": args}
 
