@@ -38,7 +38,7 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the stages and what they come to."""
+    """Prints the stages with their cycles and memory."""
     report = files.load(options.file)
     workload = report.workload
     splitter = stage_split.Splitter(workload, report.settings, structure.structure(workload))
@@ -51,7 +51,7 @@ def to_dict(fit: Fit) -> dict[str, Any]:
     """Returns a split as data for JSON.
 
     Args:
-        fit: the cut, and what else would fit.
+        fit: the cut, and other changes that would fit.
     """
     split, plan = fit.split, fit.split.plan
     return {
@@ -83,7 +83,7 @@ def text(fit: Fit) -> str:
     """Returns a split as text.
 
     Args:
-        fit: the cut, and what else would fit.
+        fit: the cut, and other changes that would fit.
     """
     split, plan = fit.split, fit.split.plan
     rows: list[tuple[str, ...]] = [
@@ -111,7 +111,7 @@ def text(fit: Fit) -> str:
 
 
 def _ways(fit: Fit) -> list[str]:
-    """What to say of a program of which no cut fits."""
+    """Returns the lines about other changes, for a program of which no cut fits."""
     if fit.split.plan.fits:
         return []
     fullest = fit.split.plan.fullest

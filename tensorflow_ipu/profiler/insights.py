@@ -1,4 +1,4 @@
-"""Summarizes a report: what its reader wants to know first."""
+"""Summarizes a report by its most important facts."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ def insights(plan: Plan, remedies: Sequence[Remedy] = ()) -> dict[str, Any]:
 
     Args:
         plan: memory and time of a program.
-        remedies: what would make it need less memory.
+        remedies: changes that save memory.
 
     Returns:
         By name: whether it fits, its fullest tile, largest variables and tensors, bubble share,
-        whether the host is what it waits for, how fast it is, and how far the cycles can be
-        trusted.
+        whether the host bounds it, its rates, and the labels of its cycles.
     """
     fullest, timeline, found = plan.fullest, plan.timeline, rates.of_plan(plan)
     return {
@@ -69,7 +68,7 @@ def insights(plan: Plan, remedies: Sequence[Remedy] = ()) -> dict[str, Any]:
 
 
 def remedies_of(plan: Plan) -> tuple[Remedy, ...]:
-    """Returns what would make a plan fit that does not.
+    """Returns changes that make a plan fit, if it does not.
 
     Args:
         plan: memory and time of a program.
@@ -94,7 +93,7 @@ def remedy_text(remedy: Mapping[str, Any]) -> str:
 
 
 def host_cycles(plan: Plan) -> float:
-    """Returns the cycles that the traffic with the host takes on the IPU that has most of it.
+    """Returns the cycles of transfers with the host, on the IPU that has most.
 
     Args:
         plan: memory and time of a program.
@@ -107,7 +106,7 @@ def host_cycles(plan: Plan) -> float:
 
 
 def io_bound(plan: Plan) -> bool:
-    """Returns whether the traffic with the host takes longer than all that the IPU does besides.
+    """Returns whether transfers with the host take longer than the other work of the IPU.
 
     Args:
         plan: memory and time of a program.
@@ -119,7 +118,7 @@ def io_bound(plan: Plan) -> bool:
 
 
 def _largest_variables(plan: Plan) -> list[dict[str, Any]]:
-    """The variables that take most of a replica's memory."""
+    """Returns the variables that take most of a replica's memory."""
     variables = [v for v in plan.workload.variables if not v.offloaded]
     variables.sort(key=lambda variable: -variable.share)
     return [
@@ -136,7 +135,7 @@ def _largest_variables(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _largest_tensors(plan: Plan) -> list[dict[str, Any]]:
-    """What takes most of the fullest IPU at its peak."""
+    """Returns the largest tensors at the peak of the fullest IPU."""
     largest = tensors_at_peak(plan.fullest)[:_LARGEST]
     groups = groups_at_peak(plan.workload, plan.fullest, largest)
     return [
@@ -152,5 +151,5 @@ def _largest_tensors(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _share(part: float, whole: float) -> float:
-    """A part of a whole, 0 of nothing."""
+    """Returns a part divided by a whole, 0 for a whole of 0."""
     return float(part) / float(whole) if whole else 0.0

@@ -28,50 +28,50 @@ _LARGEST = 1e200
 
 
 def _number(least: float = 0, most: float = _LARGEST) -> _Schema:
-    """A schema of a number."""
+    """Returns the schema of a number."""
     return {"type": "number", "minimum": least, "maximum": most}
 
 
 def _whole(least: int = 0, most: int = _MOST_BYTES) -> _Schema:
-    """A schema of a whole number."""
+    """Returns the schema of a whole number."""
     return {"type": "integer", "minimum": least, "maximum": most}
 
 
 def _optional(schema: Mapping[str, Any]) -> _Schema:
-    """A schema that takes null, too."""
+    """Returns a schema that allows null, too."""
     return {**schema, "type": [schema["type"], "null"]}
 
 
 def _object(required: Mapping[str, Any], **optional: Mapping[str, Any]) -> _Schema:
-    """A schema of an object that has all of some properties, and may have others."""
+    """Returns the schema of an object with all of some properties, and others."""
     properties = {**required, **optional}
     return {"type": "object", "required": list(required), "properties": properties}
 
 
 def _mapping(values: Mapping[str, Any]) -> _Schema:
-    """A schema of an object with any keys."""
+    """Returns the schema of an object with any keys."""
     return {"type": "object", "additionalProperties": dict(values)}
 
 
 def _list(items: Mapping[str, Any], least: int = 0, most: int | None = None) -> _Schema:
-    """A schema of a list."""
+    """Returns the schema of a list."""
     limits = {} if most is None else {"maxItems": most}
     return {"type": "array", "items": dict(items), "minItems": least, **limits}
 
 
 def _columns(columns: Mapping[str, Any]) -> _Schema:
-    """A schema of a table given as a list for each column."""
+    """Returns the schema of a table given as a list for each column."""
     return _object({name: _list(items) for name, items in columns.items()})
 
 
 def _tuple(*items: Mapping[str, Any], optional: int = 0) -> _Schema:
-    """A schema of a list with one item of each kind, the last of which may be missing."""
+    """Returns the schema of a list with one item of each kind; the last may be missing."""
     least = len(items) - optional
     return {"type": "array", "items": list(items), "minItems": least, "additionalItems": False}
 
 
 def _table(columns: Mapping[str, Any], optional: int = 0) -> _Schema:
-    """A schema of a table: the names of its columns, and a list of rows.
+    """Returns the schema of a table: the names of its columns, and a list of rows.
 
     Files of earlier releases may lack the last columns.
     """
@@ -402,10 +402,10 @@ def check(data: Any) -> None:
     """Checks that data is a report of the version that this release reads.
 
     Args:
-        data: what was read from a file.
+        data: the content of a file.
 
     Raises:
-        ValueError: it is not; the message says where and what was expected.
+        ValueError: it is not; the message names the place and the expected value.
     """
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ValueError(

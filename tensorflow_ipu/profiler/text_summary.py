@@ -1,4 +1,4 @@
-"""Writes a text summary of attached devices and their compiled programs."""
+"""Text summary of attached devices and their compiled programs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def describe(attached: system.System, executables: Sequence[Executable]) -> str:
 
 
 def _device_lines(device: system.AttachedDevice) -> list[str]:
-    """What a device is made of."""
+    """Returns the lines about a device: IPUs, tiles and memory."""
     chip = device.chip
     tiles = chip.tiles * device.num_ipus
     ids = ", ".join(map(str, device.ipus))
@@ -65,7 +65,7 @@ def _device_lines(device: system.AttachedDevice) -> list[str]:
 
 
 def _program_lines(program: Executable) -> list[str]:
-    """What a program is and has done."""
+    """Returns the lines about a program: replicas, arguments, ops and launches."""
     replicas, ipus = program.replicas, program.ipus_used
     division = program.settings.division and f", {program.settings.division}"
     inputs = [argument for argument in program.arguments if not argument.is_variable]
@@ -83,7 +83,7 @@ def _program_lines(program: Executable) -> list[str]:
 
 
 def _plan_lines(program: Executable) -> list[str]:
-    """Memory and time on the chip, of programs that run there."""
+    """Returns the lines about memory and time on the chip, of programs that run there."""
     if not program.on_device:
         return ["  evaluated by the host: it takes no memory and no time of the chip"]
     plan = program.plan
@@ -101,7 +101,7 @@ def _plan_lines(program: Executable) -> list[str]:
 
 
 def _work_lines(program: Executable) -> list[str]:
-    """The work of a launch, with all that makes the number less than exact."""
+    """Returns the line about the work of a launch, with every reason for inexactness."""
     total = work_total(program.ops)
     notes = []
     if total.modelled:
@@ -119,7 +119,7 @@ def _work_lines(program: Executable) -> list[str]:
 
 
 def _time_lines(program: Executable) -> list[str]:
-    """Launches and the time they took the host, which says nothing of a chip's speed."""
+    """Returns the line about launches and their host time, unrelated to a chip's speed."""
     launches = program.launches
     if not launches:
         return ["  never launched"]
@@ -131,14 +131,14 @@ def _time_lines(program: Executable) -> list[str]:
 
 
 def _size(arguments: Iterable[ArgumentSpec]) -> str:
-    """Bytes of arguments together."""
+    """Returns the bytes of some arguments together."""
     sizes = [argument.num_bytes for argument in arguments]
     known = sum(size for size in sizes if size is not None)
     return human_bytes(known) + (" and some of unknown size" if None in sizes else "")
 
 
 def _types(ops: Sequence[OpRecord]) -> str:
-    """Number of ops, and the commonest types."""
+    """Returns the number of ops, and the commonest types."""
     counts = Counter(op.type for op in ops)
     shown = ", ".join(f"{count} {name}" for name, count in counts.most_common(_TYPES_SHOWN))
     more = len(counts) - _TYPES_SHOWN
@@ -146,5 +146,5 @@ def _types(ops: Sequence[OpRecord]) -> str:
 
 
 def _plural(count: int) -> str:
-    """The ending of a counted noun."""
+    """Returns the ending of a counted noun."""
     return "" if count == 1 else "s"

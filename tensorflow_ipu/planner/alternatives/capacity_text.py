@@ -1,4 +1,4 @@
-"""Writes the error report on a program that does not fit on the chip."""
+"""Error report on a program that does not fit on the chip."""
 
 from __future__ import annotations
 

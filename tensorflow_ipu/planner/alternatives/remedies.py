@@ -84,7 +84,7 @@ def remedies(plan: Plan, plans: int | None = None) -> tuple[Remedy, ...]:
 def search(plan: Plan, plans: int | None = None) -> Findings:
     """Finds changes that make a program need less memory.
 
-    Single changes and combinations of them are planned anew, so a saving includes what it costs
+    Single changes and combinations of them are planned anew, so a saving is net of its cost
     elsewhere.
 
     Args:

@@ -51,7 +51,7 @@ def range_per_second(plan: Plan) -> tuple[float, float]:
 def cycles_per_item(plan: Plan) -> float:
     """Returns cycles of all IPUs of a replica for one element of data.
 
-    An IPU that waits counts too, so this says what a change of the program costs in hardware time.
+    A waiting IPU counts too, so this is the cost of a changed program in hardware time.
 
     Args:
         plan: of the program.

@@ -1,4 +1,4 @@
-"""Exports a report as text."""
+"""A report as text."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def text(report: Report) -> str:
 
 
 def _target(report: Report) -> list[str]:
-    """The chip and how many of it there are."""
+    """Returns the lines about the chip, and the numbers of IPUs and replicas."""
     target, chip = report.target, report.settings.chip
     io_tiles = report.settings.io_tiles
     division = report.settings.division and f", {report.settings.division}"
@@ -75,7 +75,7 @@ def _target(report: Report) -> list[str]:
 
 
 def _graph(report: Report) -> list[str]:
-    """What the program is made of."""
+    """Returns the lines about the program's ops, edges, variables and work."""
     workload, times = report.workload, report.plan.timeline.ops
     codelets = {name for time in times for name in time.cost.codelets}
     edges = sum(len(op.inputs) for op in workload.ops)
@@ -96,7 +96,7 @@ def _graph(report: Report) -> list[str]:
 
 
 def _memory(report: Report) -> list[str]:
-    """Memory of each IPU by category and over its tiles."""
+    """Returns the lines about each IPU's memory by category and over its tiles."""
     lines: list[str] = []
     for memory in report.plan.memory:
         lines += ["", *_ipu_memory(memory)] if lines else _ipu_memory(memory)
@@ -112,7 +112,7 @@ def _memory(report: Report) -> list[str]:
 
 
 def _ipu_memory(memory: IpuMemory) -> list[str]:
-    """Memory of one IPU."""
+    """Returns the lines about the memory of one IPU."""
     tiles = memory.peak
     over = int((tiles > memory.capacity).sum())
     rows = [("category", "live", "total", "tile min", "tile mean", "tile max", "label")]
@@ -139,7 +139,7 @@ def _ipu_memory(memory: IpuMemory) -> list[str]:
 
 
 def _execution(report: Report) -> list[str]:
-    """Cycles of a launch and where they go."""
+    """Returns the lines about the cycles of a launch by kind."""
     timeline, executions = report.plan.timeline, report.executions
     kinds = [k for k in _KINDS if k in timeline.by_kind]
     kinds += [k for k in timeline.by_kind if k not in kinds]
@@ -176,7 +176,7 @@ def _execution(report: Report) -> list[str]:
 
 
 def _rates(report: Report) -> list[str]:
-    """How much a launch gets done in its time."""
+    """Returns the lines about the rates of a launch."""
     found = report.insights
     if not found["flops_per_second"]:
         return []
@@ -195,7 +195,7 @@ def _rates(report: Report) -> list[str]:
 
 
 def _pipeline(report: Report) -> list[str]:
-    """The pipeline's stages and how busy their IPUs are."""
+    """Returns the lines about the pipeline's stages and the busy share of their IPUs."""
     description, schedule = report.workload.pipeline, report.plan.timeline.schedule
     if description is None or schedule is None:
         return []
@@ -219,7 +219,7 @@ def _pipeline(report: Report) -> list[str]:
 
 
 def _host(report: Report) -> list[str]:
-    """Transfers in and out."""
+    """Returns the lines about transfers in and out."""
     transfers = report.plan.timeline.transfers
     rows = [("transfer", "kind", "IPU", "bytes", "runs", "cycles each", "overlapped", "label")]
     rows += [

@@ -27,8 +27,8 @@ VERSION = 1
 def page_data(report: Report) -> dict[str, Any]:
     """Returns all that the page of a report shows.
 
-    Tables are columns of one length: `{"name": [...], "cycles": [...]}`; the position is what other
-    tables name a row by. Texts that come often are positions in `texts`.
+    Tables are columns of one length: `{"name": [...], "cycles": [...]}`; other tables name a row by
+    its position. Texts that come often are positions in `texts`.
 
     Args:
         report: the report, made now or read from a file.
@@ -57,7 +57,7 @@ def page_data(report: Report) -> dict[str, Any]:
 
 
 def summary(report: Report) -> dict[str, Any]:
-    """Returns the numbers of a report to see first.
+    """Returns the most important numbers of a report.
 
     Args:
         report: the report.
@@ -91,10 +91,10 @@ def summary(report: Report) -> dict[str, Any]:
 def operation_table(
     rows: Sequence[Operation], layers: dict[str, int], texts: Texts
 ) -> dict[str, list[Any]]:
-    """Returns what takes cycles as columns.
+    """Returns the ops and transfers of a launch as columns.
 
     Args:
-        rows: what takes cycles in a program.
+        rows: operations of a program.
         layers: positions of its layers.
         texts: receives the texts.
     """
@@ -105,12 +105,12 @@ def operation_table(
 
 
 def timeline(report: Report, texts: Texts, most: int = MOST_SPANS) -> dict[str, Any]:
-    """Returns what each IPU does in a launch.
+    """Returns the spans of each IPU in a launch.
 
     Args:
         report: the report.
         texts: receives the texts.
-        most: how many spans there may be.
+        most: limit of spans.
     """
     view, line = report.view, report.plan.timeline
     found = view.spans(most)
@@ -125,7 +125,7 @@ def timeline(report: Report, texts: Texts, most: int = MOST_SPANS) -> dict[str, 
 
 
 def _ipu_spans(found: IpuSpans, texts: Texts) -> dict[str, Any]:
-    """What one IPU does."""
+    """Returns the spans of one IPU as columns."""
     return {
         "ipu": found.ipu,
         "spans": columns(Span, found.spans, texts, ("kind", "name", "phase")),
@@ -134,7 +134,7 @@ def _ipu_spans(found: IpuSpans, texts: Texts) -> dict[str, Any]:
 
 
 def _program(report: Report) -> dict[str, Any]:
-    """What the program is."""
+    """Returns the identity of the program, its batch and its launches."""
     workload = report.workload
     return {
         "name": report.name,
@@ -150,7 +150,7 @@ def _program(report: Report) -> dict[str, Any]:
 
 
 def _roofs(report: Report) -> dict[str, float]:
-    """Rates of one IPU that no op exceeds: bytes a second, and operations a second at its peak."""
+    """Returns the peak rates of one IPU: bytes a second, and operations a second."""
     chip = report.settings.chip
     each = chip.tiles * chip.clock
     peaks = [
@@ -163,7 +163,7 @@ def _roofs(report: Report) -> dict[str, float]:
 
 
 def _intervals(rows: Sequence[Operation]) -> dict[str, list[float]]:
-    """Of each type of op, by which factors measurements lie below and above what is predicted."""
+    """Returns the factors from predictions to the range of measurements, by op type."""
     found = {}
     for kind in dict.fromkeys(row.type for row in rows):
         interval = intervals.of_op(kind)
@@ -172,7 +172,7 @@ def _intervals(rows: Sequence[Operation]) -> dict[str, list[float]]:
 
 
 def _idle(report: Report) -> dict[str, list[Any]]:
-    """What each IPU waits for others."""
+    """Returns the cycles that each IPU waits for others."""
     sums = {memory.ipu: 0.0 for memory in report.plan.memory}
     for segment in report.plan.timeline.segments:
         if segment.kind == IDLE:
