@@ -1,4 +1,4 @@
-"""Summarizes a report by its most important facts."""
+"""The most important facts of a report, for text, pages and data."""
 
 from __future__ import annotations
 
