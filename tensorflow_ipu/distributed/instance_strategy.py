@@ -59,7 +59,7 @@ class InstanceStrategy(IPUStrategyV1):
 
 
 class GraphStrategy(InstanceStrategy):
-    """A strategy for programs in graph mode, which compile for the IPU what they run."""
+    """Strategy in graph mode: the user's function compiles its programs for the IPU."""
 
     def run(
         self,
@@ -71,14 +71,14 @@ class GraphStrategy(InstanceStrategy):
         """Runs a function on the device of this instance.
 
         Args:
-            fn: in a graph any function: what it gives to `ipu_compiler.compile` runs as a program.
-                In eager mode a `tf.function`, which is one program.
+            fn: in a graph any function: computations that it passes to `ipu_compiler.compile` run
+                as programs. In eager mode a `tf.function`, which is one program.
             args: positional arguments.
             kwargs: keyword arguments.
             options: has no effect: there is one device in each instance.
 
         Returns:
-            What `fn` returns.
+            The results of `fn`.
 
         Raises:
             ValueError: If `fn` is an ordinary Python function in eager mode.
@@ -103,7 +103,7 @@ class GraphStrategy(InstanceStrategy):
             kwargs: likewise.
 
         Returns:
-            What `fn` returns.
+            The results of `fn`.
         """
         return self.run(fn, args, kwargs)
 
@@ -165,7 +165,7 @@ class InstanceExtended(IPUExtended):
     def _reduce_to(
         self, reduce_op: reduce_util.ReduceOp, value: Any, destinations: Any, options: Any
     ) -> Any:
-        """Reduces over instances also what a `CrossReplicaOptimizer` has reduced over replicas."""
+        """Reduces over instances, also values that a `CrossReplicaOptimizer` has reduced."""
         del destinations, options
         return nest.map_structure(lambda one: self.reduce_on_host(reduce_op, one), value)
 
@@ -174,7 +174,7 @@ class InstanceExtended(IPUExtended):
 
         Args:
             reduce_op: SUM or MEAN.
-            value: a tensor, or what converts to one.
+            value: a tensor, or a value that converts to one.
         """
         if self._num_replicas_in_sync == 1:
             return value
