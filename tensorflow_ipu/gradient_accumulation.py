@@ -99,7 +99,7 @@ class MiniBatches:
         Args:
             value: the value; slices are made dense.
             dtype: type to accumulate in.
-            method: how values become one.
+            method: reduction of the values to one.
             name: name for the accumulator.
 
         Returns:

@@ -20,7 +20,7 @@ def partition(costs: Sequence[int], cuts: Sequence[int | None], parts: int) -> l
     Args:
         costs: Cost of each item, an integer >= 0.
         cuts: Cost of cutting after each item but the last, None where that is not allowed.
-        parts: how many parts to make.
+        parts: number of parts.
 
     Returns:
         The part of each item: 0 for the first, never falling, rising in steps of one. There are

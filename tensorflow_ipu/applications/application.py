@@ -79,7 +79,7 @@ class Application:
     Attributes:
         fingerprint: Equal for equal programs that are bound to equal values.
         entry: Name of the function to run.
-        replicas: How many copies run at once.
+        replicas: Number of replicas.
         arguments: Arguments of the entry.
         infeeds: The tensors of an element of each infeed.
         outfeeds: The tensors of an element of each outfeed.

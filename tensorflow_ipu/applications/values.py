@@ -21,7 +21,7 @@ class CapturedValues:
 
         Args:
             cluster: the traced function.
-            explicit: how many of its inputs are not captured.
+            explicit: number of its inputs that are not captured.
             with_variables: whether variables are bound.
         """
         found = {

@@ -25,7 +25,7 @@ class Invocation(NamedTuple):
     Args:
         path: its file, from the root.
         name: the first one of `sys.argv`.
-        spec: how it would be imported, for `-m`.
+        spec: its import spec, for `-m`.
         folder: the first one of `sys.path`.
     """
 

@@ -34,7 +34,7 @@ class Executable:
         name: Name of the Cluster it was compiled from.
         fingerprint: Hash of all inputs of the compilation.
         ordinal: TensorFlow device `/device:IPU:<ordinal>`.
-        replicas: How many copies run at once.
+        replicas: Number of replicas.
         ipus_used: IPUs of one replica.
         arguments: Inputs, in the order of the entry's arguments.
         results: Outputs.

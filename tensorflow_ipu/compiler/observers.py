@@ -37,7 +37,7 @@ def forget(observer: Observer) -> None:
 
 
 def report_place() -> str:
-    """Returns where the report of a program that is compiled now will be; empty if nowhere."""
+    """Returns the place of the report of a program being compiled; empty without a report."""
     return next((_places[observer] for observer in reversed(_observers) if observer in _places), "")
 
 

@@ -19,7 +19,7 @@ class Progress:
 
         Args:
             name: name of the program.
-            steps: how many calls will be made.
+            steps: number of calls until the end.
             wanted: whether it is shown: "true", "false", or "auto" for only in a notebook and if
                 stderr is a terminal.
         """

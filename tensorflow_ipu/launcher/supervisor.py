@@ -48,7 +48,7 @@ def run(commands: Sequence[Command], shown: int | None = None, grace: float = GR
     """Runs all instances until they have ended. If one fails, the others are ended.
 
     Args:
-        commands: how to start each instance, in order.
+        commands: the command of each instance, in order.
         shown: index of the only instance whose output is passed on; None for all.
         grace: seconds that instances get to end after one has failed, before they are killed.
 

@@ -74,7 +74,7 @@ class OpReader:
 
     Args:
         data: the tables by name.
-        buffers: how many buffers the Workload has.
+        buffers: number of buffers of the Workload.
 
     Raises:
         KeyError: A table is missing.

@@ -186,7 +186,7 @@ class Transfer(NamedTuple):
         runs: in one launch.
         cycles: of one run, if it were waited for.
         overlapped: whether it goes on while the IPU computes.
-        label: how far the cycles can be trusted.
+        label: label of the cycles.
     """
 
     name: str

@@ -204,7 +204,7 @@ class Copy(NamedTuple):
         runs: copies in one launch.
         stage: pipeline stage that makes it, None outside of pipelines.
         phase: phase of the op that makes it.
-        label: how far size and runs can be trusted.
+        label: label of size and runs.
     """
 
     tensor: str

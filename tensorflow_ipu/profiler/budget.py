@@ -78,7 +78,7 @@ def of_snapshot(snapshot: Snapshot, tolerance: float = _DEFAULT_TOLERANCE) -> Bu
 
     Args:
         snapshot: the numbers of the report.
-        tolerance: how much more is let pass, in percent.
+        tolerance: allowed excess over each limit, in percent.
 
     Raises:
         ValueError: If the tolerance is no number from 0.

@@ -88,7 +88,7 @@ def format_changes(changes: Sequence[Difference], top: int | None = None) -> str
 
     Args:
         changes: the result of `differences`.
-        top: how many changes of the program, and of layers, to show at most; None for all.
+        top: limit of the changes of the program, and of layers, to show; None for all.
     """
     if not changes:
         return "no differences"
@@ -147,7 +147,7 @@ def format_many(snapshots: Sequence[Snapshot], names: Sequence[str], top: int | 
     Args:
         snapshots: the numbers of the reports.
         names: the name of each.
-        top: how many numbers of the program, and of layers, to show at most; None for all.
+        top: limit of the numbers of the program, and of layers, to show; None for all.
     """
     found: dict[tuple[str, str], Difference] = {}
     for one in snapshots[1:]:
@@ -177,7 +177,7 @@ def live_changes(before: Report, after: Report, top: int | None = None) -> str:
     Args:
         before: the first.
         after: the second.
-        top: how many to show at most; None for all.
+        top: limit of the tensors to show; None for all.
     """
     found = [change for change in at_peaks(before, after) if change.growth]
     if not found:

@@ -38,7 +38,7 @@ class Executions(NamedTuple):
     """Number of a program's launches, and their host time.
 
     Args:
-        launches: how often it was launched.
+        launches: number of launches.
         host_seconds: the host's wall time in all launches; says nothing of a chip's speed.
     """
 

@@ -25,7 +25,7 @@ class ReportOptions:
     Attributes:
         directory: Where each program gets a directory of its own.
         execution: Whether the timeline of a launch is written too.
-        launches: How many launches it shows.
+        launches: Number of launches that it shows.
         text_only: Whether to write reports as text only.
         max_bytes: Files that would be larger are not written.
     """

@@ -134,7 +134,7 @@ class profile:  # noqa: N801 - used like a function
         )
 
     def modelled_seconds(self) -> float:
-        """Returns how long all launches inside the block would take the chip."""
+        """Returns the modelled seconds of all launches inside the block on the chip."""
         return sum(r.plan.timeline.seconds * r.executions.launches for r in self.reports)
 
     __repr__ = shows(

@@ -73,7 +73,7 @@ class _Tracing:
         """Lets no thread begin, and waits for threads that have begun.
 
         Args:
-            seconds: how long to wait at most.
+            seconds: limit of the wait.
         """
         with self._change:
             self._ended = True

@@ -30,7 +30,7 @@ class PipelineDescription:
         repeat_count: Number of executions, which are all alike.
         batch_serialization_iterations: Mini-batches that a stage handles one after the other each
             time it runs; an execution has `count` times as many.
-        recomputation: How activations are computed again; None if they are kept.
+        recomputation: How activations are recomputed; None if they are kept.
         io_overlap: Whether I/O tiles load and store while the other tiles compute.
         any_count: Whether any number of mini-batches will do that is not below the number of
             stages. That is a property of the interface that the pipeline was made with.

@@ -56,7 +56,7 @@ def window(schedule: Schedule, max_steps: int) -> ShownSteps:
 
     Args:
         schedule: the schedule.
-        max_steps: how many steps at most.
+        max_steps: limit of steps.
 
     Raises:
         ValueError: If that is less than 2.

@@ -11,7 +11,7 @@ def idle_share(busy: Sequence[float], total: float) -> float:
     The one definition of a bubble: in plans with cycles, in tables of schedules with steps.
 
     Args:
-        busy: how long each IPU works.
-        total: how long all of them are there, in the same unit.
+        busy: busy time of each IPU.
+        total: total time of all IPUs, in the same unit.
     """
     return 1 - sum(busy) / (total * len(busy)) if total and busy else 0.0

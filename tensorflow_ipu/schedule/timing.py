@@ -85,7 +85,7 @@ def unit_costs(description: PipelineDescription) -> Costs:
 
 
 def timed(schedule: Schedule, costs: Costs) -> Timing:
-    """Returns when each entry of a schedule starts and ends.
+    """Returns start and end of each entry of a schedule, in cycles.
 
     Exact: the dependences of entries, the order on each IPU, and the sums. Modelled: the chip's
     IPUs wait for each other at the end of each slot and only there, so a slot lasts as long as its

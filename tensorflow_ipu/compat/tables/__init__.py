@@ -41,7 +41,7 @@ class Found(NamedTuple):
 
     Args:
         row: the row.
-        rest: how many parts at the end of the name are below `row.old`.
+        rest: number of parts at the end of the name below `row.old`.
     """
 
     row: Row

@@ -29,7 +29,7 @@ def batched_dimension(
     index: int,
     shape: tuple[int, ...],
 ) -> int | None:
-    """Returns which dimension of a result grows with the batch size.
+    """Returns the dimension of a result that grows with the batch size.
 
     Args:
         op_type: type of the op.

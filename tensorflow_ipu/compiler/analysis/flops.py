@@ -252,7 +252,7 @@ class Formula:
     """The formula for the floating-point operations of an op type.
 
     Args:
-        label: how sure the count is.
+        label: label of the count.
         count: the number of operations of an op; raises `ValueError` when a shape is not static.
     """
 

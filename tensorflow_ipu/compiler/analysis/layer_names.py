@@ -125,7 +125,7 @@ def path(name: str, layers: int = 0) -> str:
 
     Args:
         name: its name, such as `gradients/dense_1/MatMul_grad/MatMul`.
-        layers: how many of its scopes are Keras layers, as far as that is known.
+        layers: number of its scopes that are Keras layers, as far as that is known.
     """
     parts = _scopes(name)
     if len(parts) > layers == 0 and _LOSSES.fullmatch(parts[0]):

@@ -20,7 +20,7 @@ class ReplicaFlow(Summaries[ProgramOp, bool]):
     replicas take different ways at a conditional or loop, all of its results differ.
 
     Args:
-        replicas: how many copies of the program run.
+        replicas: number of replicas of the program.
     """
 
     nothing = False

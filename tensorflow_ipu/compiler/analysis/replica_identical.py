@@ -28,7 +28,7 @@ def differing(program: Program, replicas: int) -> frozenset[Place]:
 
     Args:
         program: the Program.
-        replicas: how many copies of it run.
+        replicas: number of its replicas.
 
     Returns:
         The nodes; none with one replica.
@@ -73,7 +73,7 @@ class _Flow(ReplicaFlow):
         return definition is None or definition.is_stateful
 
     def visit(self, op: ProgramOp, inputs: list[bool]) -> Sequence[bool]:
-        """Returns which results of an op differ, and notes the op if any do."""
+        """Returns which results of an op differ, and records the op if any do."""
         results = super().visit(op, inputs)
         resources = self._resources[id(op.node)]
         if op.type not in op_names.QUERIES and (any(inputs) or self.context):

@@ -92,7 +92,7 @@ def _limit(
     body: FunctionGraph,
     initial: Sequence[np.ndarray | None],
 ) -> float | None:
-    """Returns how many iterations a clause allows: infinity for all, `None` if not understood."""
+    """Returns the iterations that a clause allows: infinity for all, `None` if unknown."""
     fixed = constant_value(clause)
     if fixed is not None:
         return math.inf if fixed else 0

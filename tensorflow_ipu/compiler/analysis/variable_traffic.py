@@ -16,7 +16,7 @@ _UPDATE_INPUTS = ("grad", "delta", "updates", "value")
 
 
 def bytes_of(op: tf.Operation) -> tuple[int | None, int | None]:
-    """Returns how many bytes of variables an op reads and writes.
+    """Returns the bytes of variables that an op reads and writes.
 
     Ops that only pass handles on (loops, calls) touch no variable themselves.
 

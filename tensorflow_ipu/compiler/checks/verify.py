@@ -155,7 +155,7 @@ def check_supported(program: Program) -> None:
 
 
 def refused_whatever_types(definition: op_def_pb2.OpDef) -> str | None:
-    """Returns why programs cannot have an op, None if they can, with some types at least.
+    """Returns the reason why programs cannot have an op, None if they can for some types.
 
     Args:
         definition: the op.

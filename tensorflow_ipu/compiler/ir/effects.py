@@ -40,7 +40,7 @@ def of_node(program: Program, node: node_def_pb2.NodeDef, running: set[str]) -> 
 
 
 def counted(program: Program) -> collections.Counter[str]:
-    """Returns how many ops of each name have effects, in all functions that the entry reaches."""
+    """Returns the number of ops with effects by name, in all functions that the entry reaches."""
     return collections.Counter(
         node.name
         for name in program.names_by_use()

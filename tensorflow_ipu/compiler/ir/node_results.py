@@ -38,7 +38,7 @@ def result_names(node: node_def_pb2.NodeDef) -> tuple[str, ...]:
 
 
 def position_of(node: node_def_pb2.NodeDef, reference: str) -> int:
-    """Returns which of all results of a node `node:result:index` is."""
+    """Returns the position of `node:result:index` among all results of the node."""
     _, result, index = reference.split(":")
     position = 0
     for name, types in results_of(node):

@@ -32,7 +32,7 @@ def node_ipus(node: node_def_pb2.NodeDef) -> tuple[int, ...]:
 
 
 def ipus_used(program: Program) -> int:
-    """Returns how many IPUs one replica of a Program needs.
+    """Returns the number of IPUs that one replica of a Program needs.
 
     That is one more than the highest index among the shards of its ops and the devices of its
     pipelines. A replica occupies that many rounded up to a power of two (`device.system`).

@@ -56,7 +56,7 @@ class OpRecord(NamedTuple):
         name: name of the op in its function.
         type: op type.
         function: name of the `FunctionDef` the op is in.
-        depth: how many loops, branches and calls the op is inside of.
+        depth: number of loops, branches and calls around the op.
         ipus: indices of the IPUs it runs on within one replica; empty on the host.
         inputs: names of its data inputs in its function, as in a `GraphDef`.
         outputs: its results.

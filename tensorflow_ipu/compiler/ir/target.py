@@ -36,7 +36,7 @@ class Target:
         ordinal: TensorFlow device `/device:IPU:<ordinal>`.
         system: The configuration to compile for, with the devices that it attaches.
         arguments: Types and shapes of the entry's arguments.
-        replicas: How many copies of the program run at once.
+        replicas: Number of replicas of the program.
     """
 
     ordinal: int

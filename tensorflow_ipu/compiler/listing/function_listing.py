@@ -52,7 +52,7 @@ class ListedProgram(Protocol):
         """Returns whether ops of this type run functions."""
 
     def origin(self, function: str, node: str) -> Origin:
-        """Returns where an op comes from."""
+        """Returns the origin of an op."""
 
 
 class FunctionLister:

@@ -27,7 +27,7 @@ class SourceLookup(Protocol):
     """Interface for the origins of ops in a listing; `source_map.SourceMap` has it."""
 
     def origin(self, function: str, node: str) -> Origin:
-        """Returns where an op of a function comes from."""
+        """Returns the origin of an op of a function."""
 
 
 def list_ops(

@@ -23,8 +23,8 @@ class WorkTotal(NamedTuple):
     Args:
         flops: their number. Ops in loops of unknown trip count are counted as if run once, all
             branches as if taken.
-        modelled: how many of them are modelled.
-        assumed: how many of them are assumed.
+        modelled: The modelled part of them.
+        assumed: The assumed part of them.
         without_formula: types of the ops that have no formula, with how many ops of each there are.
         unknown_loops: number of loops whose trip count is not a constant.
         conditional: whether any op is in a branch.

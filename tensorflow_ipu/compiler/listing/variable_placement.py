@@ -89,7 +89,7 @@ def place(
         library: the functions after all passes.
         entry: name of the function to run.
         arguments: name, type and shape of each argument of the entry.
-        replicas: how many copies of the program run.
+        replicas: number of replicas of the program.
         remote: options for remote memory.
 
     Returns:
@@ -182,7 +182,7 @@ class _Placer:
 
     Args:
         pipeline: memory options of its pipeline; empty when it has none.
-        replicas: how many copies of the program run.
+        replicas: number of replicas of the program.
         remote: options for remote memory.
     """
 

@@ -80,7 +80,7 @@ class Calls:
         return [node for node in nodes if node.op in ops and tensor.reference in node.input]
 
     def position(self, tensor: Tensor) -> int:
-        """Returns which argument of its function a tensor is."""
+        """Returns the index of the argument of its function that a tensor is."""
         if tensor.function not in self._positions:
             arguments = self._program.functions[tensor.function].signature.input_arg
             names = {argument.name: index for index, argument in enumerate(arguments)}
@@ -172,5 +172,5 @@ def data_inputs(node: node_def_pb2.NodeDef) -> list[str]:
 
 
 def result_index(tensor: Tensor) -> int:
-    """Returns which of its node's results a tensor is, where they have one name together."""
+    """Returns the index of a tensor among its node's results of one name."""
     return int(tensor.reference.rpartition(":")[2])

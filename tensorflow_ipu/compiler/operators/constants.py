@@ -119,7 +119,7 @@ class Constants:
             tensor: the tensor.
             known: tensors that follow from nothing unknown, added to.
             unknown: tensors with the unknown value that they follow from, added to.
-            way: how far to look.
+            way: extent of the search.
         """
         path: list[tuple[Tensor, Iterator[Tensor]]] = []
         seen: set[Tensor] = set()

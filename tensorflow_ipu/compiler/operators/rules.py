@@ -19,7 +19,7 @@ _FIXED_SIZE = ("shrink_axis_mask", "new_axis_mask", "ellipsis_mask")
 
 
 def problem(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> str | None:
-    """Returns why the chip cannot run an op, None if it can.
+    """Returns the reason why the chip cannot run an op, None if it can.
 
     Args:
         function: name of the function that the op is in.

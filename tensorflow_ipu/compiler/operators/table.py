@@ -202,7 +202,7 @@ _NO_KERNEL = "XLA has no kernel for it"
 
 
 def reason(op: str) -> str:
-    """Returns why an op is not on the chip.
+    """Returns the reason why an op is not on the chip.
 
     Args:
         op: type of an op that is not in `ON_CHIP`.

@@ -31,7 +31,7 @@ class Sources:
     __repr__ = shows(lambda self: {"kept": self._kept is not None})
 
     def origin(self, function: str, node: str) -> Origin:
-        """Returns where an op comes from.
+        """Returns the origin of an op.
 
         Args:
             function: name of the function that the op is in.

@@ -62,7 +62,7 @@ class SourceMap:
     __repr__ = shows(lambda self: {"graph": getattr(self._graph, "name", None)})
 
     def origin(self, function: str, node: str) -> Origin:
-        """Returns where an op comes from.
+        """Returns the origin of an op.
 
         A compiler pass may have renamed the function an op is in. Then the op is searched by its
         own name, and reported if all ops of that name were made at one place.

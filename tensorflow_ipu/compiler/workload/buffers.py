@@ -65,7 +65,7 @@ class Value:
         return self.dtype in INDEX_TYPES and math.prod(self.shape) <= LARGEST_INDEX
 
     def kept_in(self, buffer: int | None) -> Value:
-        """Returns the same tensor in another place, no longer known when compiled."""
+        """Returns the tensor in another buffer, no longer a compile-time constant."""
         return Value(self.dtype, self.shape, buffer, self.exact, batched=self.batched)
 
 

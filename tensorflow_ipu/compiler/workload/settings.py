@@ -30,7 +30,7 @@ def settings_of(
     Args:
         system: the configuration that the program was compiled for.
         ordinal: of the device `/device:IPU:<ordinal>` that it was compiled for.
-        replicas: how many copies of it run at once, in all processes.
+        replicas: its replicas in all processes.
         pipeline: its pipeline, None without one.
     """
     config = system.settings

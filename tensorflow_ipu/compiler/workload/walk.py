@@ -46,8 +46,8 @@ class _Caller:
 
     Attributes:
         position: Its position among all ops.
-        every: How many of its runs are one run of the functions.
-        before: How many buffers there were before it.
+        every: N, if N of its runs are one run of the functions.
+        before: Number of buffers before it.
         own: Buffers that it makes itself, rather than the ops inside.
     """
 

@@ -25,7 +25,7 @@ class Part(NamedTuple):
     Args:
         name: of the category.
         num_bytes: on each tile.
-        label: how far it can be trusted.
+        label: label of the bytes.
     """
 
     name: str

@@ -147,7 +147,7 @@ def curve(positions: int, found: Intervals, amounts: np.ndarray) -> np.ndarray:
     Args:
         positions: number of positions.
         found: when each instance is live.
-        amounts: how much each of these stretches counts, int64.
+        amounts: the amount of each of these stretches, int64.
     """
     change = np.zeros(positions + 1, np.int64)
     np.add.at(change, found.start, amounts)

@@ -45,7 +45,7 @@ class Share(NamedTuple):
     Args:
         full: on each tile that has a share.
         extra: more on each of the first `first` tiles.
-        first: how many tiles have more.
+        first: number of tiles with one block more.
         last: tile with the partial block, which is `missing` smaller.
         missing: bytes that the last block lacks.
     """
@@ -90,7 +90,7 @@ def share_bytes(share: Share, tiles: int) -> np.ndarray:
     """Returns the bytes on each tile, int64.
 
     Args:
-        share: how the buffer is spread.
+        share: the spread of the buffer.
         tiles: number of tiles.
     """
     found = np.full(tiles, share.full, np.int64)

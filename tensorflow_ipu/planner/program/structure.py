@@ -55,10 +55,10 @@ class Structure:
     updates: int
 
     def runs(self, runs: int, section: str, mini_batches: int, updates: int) -> int:
-        """Returns how often an op runs in a launch with other numbers of mini-batches and updates.
+        """Returns an op's runs in a launch with other numbers of mini-batches and updates.
 
         Args:
-            runs: how often it runs now.
+            runs: its present runs in a launch.
             section: its section, or its phase. Counters of mini-batches run with each mini-batch.
             mini_batches: of a launch.
             updates: of a launch.

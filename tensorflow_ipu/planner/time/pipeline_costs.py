@@ -49,7 +49,7 @@ class StageCosts:
     parts: dict[tuple[Phase, int, int], Parts] = dataclasses.field(default_factory=dict)
 
     def share(self, item: Item) -> float:
-        """Returns how often an item runs in one run of its stage."""
+        """Returns the runs of an item in one run of its stage."""
         return item.runs / (self.per_update if item.phase == UPDATE else self.per_batch)
 
     def is_counter(self, item: Item) -> bool:
@@ -60,7 +60,7 @@ class StageCosts:
         return item.phase != UPDATE or each_batch
 
     def runs(self, item: Item) -> int:
-        """Returns how often an item runs in one launch, recomputation not counted."""
+        """Returns the runs of an item in one launch, without recomputation."""
         visits = self.description.repeat_count
         if item.phase != UPDATE:
             visits *= self.description.mini_batches

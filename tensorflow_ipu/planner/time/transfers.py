@@ -174,7 +174,7 @@ def moved(cycles: float, label: Label) -> Cost:
 
     Args:
         cycles: of one run.
-        label: how far they can be trusted.
+        label: label of the cycles.
     """
     return Cost(exchange=cycles, label=label)
 

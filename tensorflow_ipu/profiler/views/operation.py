@@ -34,7 +34,7 @@ class Operation(NamedTuple):
             `host`, `streaming`, `link`.
         roofline: cycles at the roof / cycles taken, 0 to 1: see `bounds.roofline` and, for
             transfers, `bounds.transfer_share`; None for a wait.
-        partition: how it is divided over the tiles, as `positions 46, outputs 32; partials
+        partition: its division over the tiles, as `positions 46, outputs 32; partials
             float32`; empty if there is no choice.
         tiles: tiles that have a part of it.
         temporary: bytes of its temporaries on the fullest tile.

@@ -154,7 +154,7 @@ class Search:
         """Returns the best configurations, without those that only add changes to a better one.
 
         Args:
-            most: how many at most.
+            most: limit of configurations.
         """
         shown: list[Trial] = []
         for trial in self.ranked():

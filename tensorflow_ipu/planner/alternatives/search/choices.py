@@ -24,7 +24,7 @@ class Choices:
         stages: Pipeline stages, each on an IPU.
         shards: IPUs that layers are put on without a pipeline.
         schedule: Name of the schedule of the pipeline.
-        count: How many times as many mini-batches an update takes (gradient accumulation).
+        count: Factor of the mini-batches of an update (gradient accumulation).
         recompute: Whether activations are computed again in the backward pass.
         activations: `remote` for the stashes of a pipeline in streaming memory, or `on chip`.
         matmul_proportion: `availableMemoryProportion` of matrix products.

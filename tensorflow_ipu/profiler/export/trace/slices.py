@@ -56,7 +56,7 @@ def bounded(name: str, slices: Sequence[Slice], most: int) -> Track:
     Args:
         name: of the track.
         slices: in order of their start, none inside another.
-        most: how many slices it may have, at least 4.
+        most: limit of its slices, at least 4.
     """
     if len(slices) <= most:
         return Track(name, slices)
@@ -86,7 +86,7 @@ def bounded_nested(name: str, slices: Sequence[Slice], most: int) -> Track:
     Args:
         name: of the track.
         slices: in order of their start, an outer one before those inside it.
-        most: how many slices it may have.
+        most: limit of its slices.
     """
     if len(slices) <= most:
         return Track(name, slices)
