@@ -87,7 +87,7 @@ def get_shard_from_colocation(op: ops.Operation) -> int | None:
     The op that a colocation group is named after comes first, then the other ops of its group.
 
     Args:
-        op: the op; its own shard is not looked at.
+        op: the op; its own shard is ignored.
 
     Returns:
         Index of the IPU (the first one if there are several), or None when nothing tells.

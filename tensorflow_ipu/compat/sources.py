@@ -11,7 +11,7 @@ import importlib.machinery
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-# Files of a program beyond which no more are looked at.
+# Most files of a program that are read.
 _MOST_FILES = 500
 
 

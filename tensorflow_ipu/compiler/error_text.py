@@ -43,7 +43,7 @@ def explained(message: str, cluster: Cluster) -> str:
         cluster: the Cluster that was compiled or run.
 
     Returns:
-        The message with names in place of tags. Then, below the name of the program, each op with
+        The message with names instead of tags. Then, below the name of the program, each op with
         its type, its layer and the user's line.
     """
     if "{{" not in message:

@@ -13,7 +13,7 @@ from tensorflow_ipu.feeds.infeed import ProgramInput
 from tensorflow_ipu.feeds.outfeed import IPUOutfeedMode, Outfeed
 from tensorflow_ipu.runtime import native
 
-#: Types of the tensors that these feeds carry: only the plan looks at them.
+#: Types of the tensors that these feeds carry: only the plan reads them.
 TYPES = (*common.SUPPORTED_DTYPES, tf.int16, tf.uint16, tf.uint32)
 
 

@@ -23,7 +23,7 @@ GRACE = 5.0
 _BY_SIGNAL = 128
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _PR_SET_PDEATHSIG = 1
-# Seconds between two looks at whether processes are gone.
+# Seconds between two checks for running processes.
 _LOOK = 0.02
 # Seconds of one wait for the next instance to end.
 _WAIT = 0.2

@@ -44,7 +44,7 @@ class Planner:
     """Plans of one program for any number of Settings.
 
     Where everything is, and when memory is needed, is worked out once for all Settings that agree
-    in `stage_devices`, `ordering` and whether activations may be computed again. All methods raise
+    in `stage_devices`, `ordering` and whether activations may be recomputed. All methods raise
     ValueError if the settings do not suit the program.
 
     Attributes:

@@ -22,7 +22,7 @@ class Settings:
         io_tiles: Tiles of each IPU that only move data.
         place_ops_on_io_tiles: Whether feeds and remote buffers go through the I/O tiles.
         io_memory_proportion: Part of the memory of I/O tiles that may hold data.
-        recompute: Whether activations may be computed again in the backward pass.
+        recompute: Whether activations may be recomputed in the backward pass.
         ordering: Name of a `SchedulingAlgorithm`, such as `CHOOSE_BEST`.
         convolution_proportion: `availableMemoryProportion` of convolutions.
         matmul_proportion: `availableMemoryProportion` of matrix multiplications.

@@ -32,7 +32,7 @@ class Entry(NamedTuple):
         stage: pipeline stage.
         mini_batch: mini-batch of the execution, or -1 in an update.
         phase: kind of work.
-        fused: whether a backward pass computes activations again as it goes.
+        fused: whether a backward pass recomputes activations on the way.
     """
 
     slot: int

@@ -47,7 +47,7 @@ class _Way(NamedTuple):
 class Constants:
     """Compile-time constants among the tensors of a Program.
 
-    Nothing is looked at before it is asked for.
+    Each search is made when it is asked for.
 
     Args:
         program: the Program, which must not change meanwhile.

@@ -28,7 +28,7 @@ class Liveness:
         accesses: Accesses of ops to buffers.
         stashes: Stashes of a pipeline's stages.
         intervals: Live ranges of instances outside of stashes.
-        recompute: Whether activations are computed again.
+        recompute: Whether activations are recomputed.
     """
 
     accesses: Accesses
@@ -85,7 +85,7 @@ class Lifetimes:
         """Returns the live ranges of each choice: activations kept, or recomputed.
 
         Args:
-            recompute: whether the program may compute them again.
+            recompute: whether the program may recompute them.
         """
         if not recompute or not len(self.placed.accesses.first):
             return (self.kept,)
@@ -97,7 +97,7 @@ class Lifetimes:
         """Returns the peak bytes of tensors over all IPUs, without variables.
 
         Args:
-            recompute: whether activations are computed again.
+            recompute: whether activations are recomputed.
         """
         way = self.remade if recompute else self.kept
         return max((way.peak(ipu) for ipu in range(self.placed.placement.ipus)), default=0)
@@ -148,7 +148,7 @@ def best(found: Sequence[Lifetimes], recompute: bool) -> Lifetimes:
 
     Args:
         found: a program in different orders.
-        recompute: whether it may compute activations again.
+        recompute: whether it may recompute activations.
     """
     if len(found) == 1:
         return found[0]
@@ -156,7 +156,7 @@ def best(found: Sequence[Lifetimes], recompute: bool) -> Lifetimes:
 
 
 def recomputes(workload: Workload, settings: Settings) -> bool:
-    """Returns whether activations may be computed again: settings or the pipeline say so.
+    """Returns whether settings or the pipeline allow activations to be recomputed.
 
     Args:
         workload: the program.

@@ -21,7 +21,7 @@ from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.schedule import PipelineDescription
 from tensorflow_ipu.schedule.slots import stash_depths
 
-# Ops whose results cannot be made again.
+# Ops whose results cannot be recomputed.
 _STATEFUL = frozenset({op_names.INFEED, op_names.RANDOM_SEED})
 _NONE = np.iinfo(np.int32).max
 

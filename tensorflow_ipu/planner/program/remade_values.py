@@ -115,7 +115,7 @@ class _Search:
             if operand.buffer is None:
                 continue
             kind = self._workload.buffers[operand.buffer].kind
-            # A variable may change until the result is made again.
+            # A variable may change until the result is recomputed.
             if kind == VARIABLE or operand.buffer in self._changed:
                 return None
             if kind != CONSTANT:

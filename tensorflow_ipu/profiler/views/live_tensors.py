@@ -19,8 +19,8 @@ class LiveTensor(NamedTuple):
         category: of its memory, such as `variables`, `activations`, `temporaries`.
         num_bytes: on all tiles.
         worst_bytes: on the tile that has most of everything that comes and goes, which is tile 0.
-        born: first step at which it takes memory; None if it is always live.
-        dies: last such step; None if it is always live.
+        born: first step at which it takes memory; None for a resident.
+        dies: last such step; None for a resident.
     """
 
     name: str

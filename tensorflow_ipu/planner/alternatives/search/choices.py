@@ -25,7 +25,7 @@ class Choices:
         shards: IPUs that layers are put on without a pipeline.
         schedule: Name of the schedule of the pipeline.
         count: Factor of the mini-batches of an update (gradient accumulation).
-        recompute: Whether activations are computed again in the backward pass.
+        recompute: Whether activations are recomputed in the backward pass.
         activations: `remote` for the stashes of a pipeline in streaming memory, or `on chip`.
         matmul_proportion: `availableMemoryProportion` of matrix products.
         convolution_proportion: `availableMemoryProportion` of convolutions.
