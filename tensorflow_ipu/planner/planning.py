@@ -43,9 +43,9 @@ def plan(workload: Workload, settings: Settings) -> Plan:
 class Planner:
     """Plans of one program for any number of Settings.
 
-    Where everything is, and when memory is needed, is worked out once for all Settings that agree
-    in `stage_devices`, `ordering` and whether activations may be recomputed. All methods raise
-    ValueError if the settings do not suit the program.
+    Placement and live ranges are computed once for all Settings that agree in `stage_devices`,
+    `ordering` and whether activations may be recomputed. All methods raise ValueError if the
+    settings do not suit the program.
 
     Attributes:
         workload: The program.

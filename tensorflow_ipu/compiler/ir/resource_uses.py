@@ -29,8 +29,8 @@ class Use(NamedTuple):
 def find(program: Program) -> list[Use]:
     """Returns the uses of variables and feeds, functions in the order of the walk.
 
-    Ops that hand a variable on to a function are no users. A function that is called with other
-    variables is looked at again, so its ops may be there several times.
+    Ops that pass a variable to a function are no users. A function that is called with other
+    variables is walked again, so its ops may occur several times.
     """
     finder = _Finder(program)
     entry = program.functions[program.entry].signature.input_arg
