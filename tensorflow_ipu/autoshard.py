@@ -80,7 +80,7 @@ def automatic_sharding(
     made = max(shards, default=0) + 1
     if made < num_shards:
         warn_once(
-            "automatic_sharding: %d shards were asked for, but what leads from %s to %s can be cut "
+            "automatic_sharding: %d shards were asked for, but the ops from %s to %s can be cut "
             "into %d only.",
             *(num_shards, inputs[0].name, losses[0].name, made),
         )

@@ -192,7 +192,7 @@ class DiskCache:
             found = load(path)[0].get("fingerprint")
             if found == fingerprint:
                 return True
-            problem = f"{path} is that of another program, {found!r}"
+            problem = f"{path} belongs to another program, {found!r}"
         except (FileNotFoundError, NotADirectoryError):
             return False
         except (OSError, ValueError) as error:

@@ -121,7 +121,7 @@ def commands(options: argparse.Namespace, words: Sequence[str]) -> list[Command]
     replicas = options.num_replicas or count
     if replicas % count:
         raise ValueError(
-            "--num-replicas counts those of all instances, so it is a multiple of "
+            "--num-replicas counts the replicas of all instances, so it is a multiple of "
             f"--num-instances, {count}; received {replicas}."
         )
     shown = options.only_output_from_instance

@@ -104,7 +104,9 @@ def _check_nesting(workload: Workload) -> None:
         while open_ends[-1] <= index:
             open_ends.pop()
         if op.end > open_ends[-1]:
-            raise ValueError(f"op {index} ends at {op.end}, and what it is in at {open_ends[-1]}")
+            raise ValueError(
+                f"op {index} ends at {op.end}, and the op around it at {open_ends[-1]}"
+            )
         open_ends.append(op.end)
 
 

@@ -47,7 +47,7 @@ def check_directory(export_dir: str, purge: bool) -> None:
     if file_io.list_directory_v2(export_dir) and not purge:
         raise ValueError(
             f'Directory "{export_dir}" is not empty. Pass another one, or purge_export_dir=True '
-            "to delete what is in it."
+            "to delete its content."
         )
 
 

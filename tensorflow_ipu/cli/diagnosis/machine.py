@@ -90,7 +90,7 @@ def hiding_files(folder: Path) -> Finding | None:
     return Finding(
         "folder",
         Level.WARNING,
-        f"programs in {folder} import {name} of this folder in the place of the package",
+        f"programs in {folder} import {name} of this folder instead of the package",
         f"mv {name} my_{name}",
     )
 

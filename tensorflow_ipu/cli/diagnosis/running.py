@@ -139,5 +139,5 @@ def _keras(package: str, version: str, environment: Mapping[str, str]) -> Findin
 def _program(result: Any) -> Finding:
     if result == PRODUCT:
         return Finding("program", Level.OK, "a program of one IPU computes what it should")
-    text = f"a program of one IPU computes {result} in the place of {PRODUCT}"
+    text = f"a program of one IPU computes {result} instead of {PRODUCT}"
     return Finding("program", Level.PROBLEM, text, REINSTALL)

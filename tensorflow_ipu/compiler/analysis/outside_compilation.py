@@ -90,6 +90,6 @@ def _check_shapes(function: function_pb2.FunctionDef, scope: str, outputs: set[s
                 None,
                 None,
                 f"The shape of every output of the outside compilation scope '{scope}' must be "
-                f"statically known. That of {node_tag(node, function.signature.name)} is "
+                f"statically known. The shape of {node_tag(node, function.signature.name)} is "
                 f"{tensor.shape}: set it with set_shape() inside the scope.",
             )

@@ -40,8 +40,8 @@ _KINDS = (
     ResourceKind(
         ("LookupTable", "HashTable"),
         "lookup table",
-        "Look up on the host: in a map of the dataset, or before the program, and pass it what was "
-        "found.",
+        "Look up on the host: in a map of the dataset, or before the program, and pass it the "
+        "values.",
     ),
     ResourceKind(
         ("Summary",),

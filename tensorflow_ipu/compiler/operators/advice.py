@@ -60,7 +60,7 @@ INSTEAD: tuple[tuple[tuple[str, ...], str], ...] = (
 
 _KNOWN = (
     "make it a Python number, or take it from a shape. Where it varies, work on the largest size, "
-    "and mask what is too much"
+    "and mask the rest"
 )
 _ON_HOST = (
     "compute it on the host: before the program (in the dataset), after it, or in the middle with "

@@ -74,8 +74,8 @@ def mention(checks: Iterable[Check], sources: SourceMap) -> None:
         return
     more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
     warn_once(
-        "The chip has no checks of values, so programs run without them. Dropped are those of "
-        "%s. To run a check, put it on the host with "
+        "The chip has no checks of values, so programs run without them. Dropped are the checks "
+        "of %s. To run a check, put it on the host with "
         "ipu.scopes.outside_compilation_scope(). To stop at NaN and infinities, set "
         "config.floating_point_behaviour (inv, div0, oflo).",
         f"{', '.join(lines[:_SHOWN])}{more}",
