@@ -1,8 +1,8 @@
 """Encoder layers that are alike: a program with one of each stage stands for all of them.
 
 Tracing and compiling 24 layers takes half a minute, and they are all the same, so programs are
-compiled with one layer per pipeline stage. Here its ops are repeated, each time with variables of
-their own. Only the time of the result is meant: the repeated ops share their other buffers.
+compiled with one layer per pipeline stage. Here its ops are repeated, each time with variables and
+tensors of their own. Only the time of the result is meant: tensors between layers are shared.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 
-from tensorflow_ipu.planner.workload import Op, Operand, Workload
+from tensorflow_ipu.planner.workload import TENSOR, VARIABLE, Op, Operand, Workload
 
 _LAYER = re.compile(r"(?:^|/|_)layer_(\d+)(?=/|$)")
 _UPDATE = "update"
@@ -47,31 +47,32 @@ def replicated(workload: Workload, times: Mapping[int, int]) -> Workload:
 
 
 class _Copies:
-    """The variables of repeated layers, as often as the layers."""
+    """The variables and inner tensors of repeated layers, as often as the layers."""
 
     def __init__(self, workload: Workload, layers: Sequence[int], times: Mapping[int, int]) -> None:
         self.buffers, self.variables = list(workload.buffers), list(workload.variables)
-        # Of each repeated variable's buffer, the buffers of its copies.
+        # Of each repeated buffer, those of its copies.
         self._found: dict[int, list[int]] = {}
         for index, layer in sorted(_of_one_layer(workload, layers).items()):
-            variable = workload.buffers[index].variable or 0
+            variable = workload.buffers[index].variable
             self._found[index] = [index]
             for number in range(1, times.get(layer, 1)):
                 self._found[index].append(self._copy(index, variable, number))
 
     def of(self, op: Op, number: int) -> Op:
-        """Returns the op of a copy, from 0, with that copy's variables."""
+        """Returns the op of a copy, from 0, with that copy's variables and tensors."""
         if not number:
             return op
         inputs, outputs = (self._moved(o, number) for o in (op.inputs, op.outputs))
         return dataclasses.replace(op, inputs=inputs, outputs=outputs)
 
-    def _copy(self, index: int, variable: int, number: int) -> int:
-        buffer, kept = self.buffers[index], self.variables[variable]
-        self.buffers.append(
-            buffer._replace(name=f"{buffer.name}_copy_{number}", variable=len(self.variables))
-        )
-        self.variables.append(kept._replace(name=f"{kept.name}_copy_{number}"))
+    def _copy(self, index: int, variable: int | None, number: int) -> int:
+        buffer = self.buffers[index]
+        copied = None if variable is None else len(self.variables)
+        self.buffers.append(buffer._replace(name=f"{buffer.name}_copy_{number}", variable=copied))
+        if variable is not None:
+            kept = self.variables[variable]
+            self.variables.append(kept._replace(name=f"{kept.name}_copy_{number}"))
         return len(self.buffers) - 1
 
     def _moved(self, operands: Sequence[Operand], number: int) -> tuple[Operand, ...]:
@@ -84,12 +85,14 @@ class _Copies:
 
 
 def _of_one_layer(workload: Workload, layers: Sequence[int]) -> dict[int, int]:
-    """The layer of each buffer of a variable that ops of only one layer use, besides of none."""
+    """The layer of each variable or tensor that ops of only one layer use, besides of none."""
     found: dict[int, set[int]] = {}
     for number, (op, layer) in enumerate(zip(workload.ops, layers)):
         for operand in (*op.inputs, *op.outputs) if op.end == number + 1 and layer >= 0 else ():
             index = operand.buffer
-            if index is not None and workload.buffers[index].variable is not None:
+            if index is None:
+                continue
+            if workload.buffers[index].kind in (TENSOR, VARIABLE):
                 found.setdefault(index, set()).add(layer)
     return {index: of.pop() for index, of in found.items() if len(of) == 1}
 

@@ -52,7 +52,7 @@ class Grouping:
         return tf.reduce_mean(x, self.spatial, keepdims=True)
 
     def group_mean(self, means: tf.Tensor) -> tf.Tensor:
-        """Returns for each channel the mean of its group's channels.
+        """Returns for each channel the mean of its group's channels; one for all if it is one.
 
         The large tensor is reduced by channel first, for any grouping: that reads it in the order
         of memory, and what is left for the groups is small.
@@ -62,6 +62,9 @@ class Grouping:
         """
         if self.groups == self.channels:
             return means
+        if self.groups == 1:
+            # One for all channels, which operations on it take as it is.
+            return tf.reduce_mean(means, self.axis, keepdims=True)
         size = self.channels // self.groups
         shape, axis = ([-1, size, self.groups], 1) if self.strided else ([-1, self.groups, size], 2)
         grouped = tf.reshape(means, shape)

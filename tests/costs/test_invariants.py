@@ -23,11 +23,16 @@ families = pytest.mark.parametrize("family", FAMILIES)
 
 @families
 @FEW
-@given(sizes=DIMENSIONS, axis=st.integers(0, 2), more=st.sampled_from((1, 2, 5, 30)))
-def test_cycles_never_fall_when_a_dimension_grows(family, sizes, axis, more):
+@given(
+    sizes=DIMENSIONS,
+    axis=st.integers(0, 2),
+    more=st.sampled_from((1, 2, 5, 30)),
+    allocated=st.booleans(),
+)
+def test_cycles_never_fall_when_a_dimension_grows(family, sizes, axis, more, allocated):
     larger = list(sizes)
     larger[axis] += more
-    resources = Resources(BOW, BOW.tiles)
+    resources = Resources(BOW, BOW.tiles, allocated=allocated)
     small = cost_of(FAMILIES[family](*sizes), resources)
     large = cost_of(FAMILIES[family](*larger), resources)
     assert large.cycles >= small.cycles > 0

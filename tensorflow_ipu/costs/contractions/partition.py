@@ -74,7 +74,7 @@ def _best(product: Product, resources: Resources) -> Cost:
     received = operand_cycles(splits, block, chip)
     after, sent, phases = _sums(splits, block, unit, resources)
     setup = starts * (chip.compute_set_cycles + chip.vertex_launch_cycles)
-    moved = parts * methods.rearrangement_cycles(product, unit, block, resources)
+    moved = methods.rearrangement_cycles(product, unit, block, parts, resources)
     moved = moved + result_cycles(product, parts, resources) + rearrangement(product, resources)
     compute = vertices + setup + after + moved
     exchange = parts * received + sent + (starts + phases) * chip.exchange_overhead

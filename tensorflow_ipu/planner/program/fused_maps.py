@@ -3,7 +3,8 @@
 An op is fused with the only op that reads its result, if both are elementwise on one shape and are
 run together. So an optimizer written out in elementwise ops is one fused group for each variable
 that it writes. Frameworks hand the rule of an optimizer to the library as one expression, but the
-functions of layers one by one. So only updates are fused, and values assigned to variables.
+functions of layers one by one. So only updates are fused, and values assigned to variables. The ops
+of a GELU are a group too, with the library's vertex (`gelu.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from tensorflow_ipu.costs.cost import Cost, Resources, TensorType
 from tensorflow_ipu.costs.label import worst
 from tensorflow_ipu.costs.rules import fused_map
+from tensorflow_ipu.planner.program import gelu
 from tensorflow_ipu.planner.program.counted_ops import UPDATE
 from tensorflow_ipu.planner.workload import TENSOR, Op, Operand, Workload
 
@@ -27,10 +29,12 @@ class FusedMaps:
         ops: The ops of each group in order, by its last one, which makes its result.
         kept_in_registers: Buffers without memory: results passed from op to op of a group, unless
             an operand would have to live longer.
+        vertices: The vertex of the library, of groups that have one, by their last op.
     """
 
     ops: Mapping[int, tuple[int, ...]]
     kept_in_registers: frozenset[int]
+    vertices: Mapping[int, gelu.Found] = dataclasses.field(default_factory=dict)
 
 
 def find(workload: Workload) -> FusedMaps:
@@ -39,7 +43,10 @@ def find(workload: Workload) -> FusedMaps:
     Args:
         workload: the program.
     """
-    return _Search(workload).maps()
+    maps = _Search(workload).maps()
+    vertices = {found.ops[-1]: found for found in gelu.find(workload)}
+    ops = {**maps.ops, **{last: found.ops for last, found in vertices.items()}}
+    return FusedMaps(ops, maps.kept_in_registers, vertices)
 
 
 class _Search:
@@ -156,14 +163,22 @@ def _broadcasts(op: Op) -> bool:
     return any(1 < size < max(sizes) for size in sizes)
 
 
-def cost_of(members: Sequence[Op], costs: Sequence[Cost], resources: Resources) -> Cost:
+def cost_of(
+    members: Sequence[Op],
+    costs: Sequence[Cost],
+    resources: Resources,
+    vertex: gelu.Found | None = None,
+) -> Cost:
     """Returns the cost of a fused group.
 
     Args:
         members: its ops in order.
         costs: of each op by itself.
         resources: chip, tiles and options of the ops.
+        vertex: the vertex of the library, if it has one for the group.
     """
+    if vertex is not None:
+        return gelu.cost_of(vertex.vertex, vertex.type, resources)
     made = {operand.buffer for op in members[:-1] for operand in op.outputs}
     inputs: dict[Hashable, Operand] = {}
     for op in members:

@@ -94,6 +94,8 @@ class ResourceTable:
             float(option("availableMemoryProportion", proportion)),
             partials.OF_OPTION.get(chosen, chosen),
             settings.replicas,
+            # Other ops make the operands, in layouts of their own.
+            allocated=False,
         )
 
 
@@ -126,7 +128,9 @@ def costs_of(
     maps = fused_maps.find(workload) if maps is None else maps
     for last, indices in maps.ops.items():
         members = [workload.ops[index] for index in indices]
-        cost = fused_maps.cost_of(members, [costs[i] for i in indices], table.of(members[-1]))
+        by_themselves = [costs[index] for index in indices]
+        given = table.of(members[-1])
+        cost = fused_maps.cost_of(members, by_themselves, given, maps.vertices.get(last))
         for index in indices:
             costs[index] = FREE
         costs[last] = cost

@@ -14,7 +14,6 @@ from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.rules.elementwise import is_float
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.program import fused_maps
-from tensorflow_ipu.planner.program.counted_ops import UPDATE
 from tensorflow_ipu.planner.program.resources import ResourceTable
 from tensorflow_ipu.planner.time.throughput import items_per_second
 from tensorflow_ipu.planner.workload import Op, Workload
@@ -69,7 +68,7 @@ def of_plan(plan: Plan) -> Rates:
 def _fused(workload: Workload, timed: Mapping[int, int]) -> Iterator[tuple[int, int]]:
     """Yields the ops of fused groups whose cost the group's last op has, with their runs."""
     ops = enumerate(workload.ops)
-    if not any(op.flops and op.phase == UPDATE and index not in timed for index, op in ops):
+    if not any(op.flops and op.ipu is not None and index not in timed for index, op in ops):
         return
     for last, members in fused_maps.find(workload).ops.items():
         if last in timed:

@@ -103,10 +103,10 @@ def test_sums_in_registers_are_written_in_the_type_of_the_result():
     assert products == amp.vertex_1x1(unit, 600, 4, 8) + cast
 
 
-def rearranged(product, unit=UNIT, **resources):
+def rearranged(product, unit=UNIT, tiles=1, parts=1, **resources):
     block = block_of(product, unit, WHOLE)
-    given = Resources(BOW, 1, **resources)
-    return float(np.max(methods.rearrangement_cycles(product, unit, block, given)))
+    given = Resources(BOW, tiles, **resources)
+    return float(np.max(methods.rearrangement_cycles(product, unit, block, parts, given)))
 
 
 def test_an_allocated_operand_is_not_rearranged():
@@ -116,7 +116,11 @@ def test_an_allocated_operand_is_not_rearranged():
 
 def test_another_layout_is_rearranged_in_whole_words():
     product = Product("float16", "float16", 600, 64, 64)
-    assert rearranged(product, allocated=False) == pytest.approx(587 + 0.44 * 600 * 64 * 2)
+    each = 587 + 0.44 * 600 * 64 * 2
+    assert rearranged(product, allocated=False) == pytest.approx(each)
+    # Of 100 tiles each has all of it, so once for all of them is cheaper.
+    once = 700 + 1.12 * 600 * 64 * 2 / 100
+    assert rearranged(product, tiles=100, parts=3, allocated=False) == pytest.approx(once)
 
 
 def test_an_old_release_pads_few_channels_with_zeros():

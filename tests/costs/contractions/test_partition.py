@@ -11,6 +11,7 @@ from tensorflow_ipu.costs.contractions import partition
 from tensorflow_ipu.costs.contractions.contraction import Product, Window
 from tensorflow_ipu.costs.contractions.partition_block import Splits, block_of
 from tensorflow_ipu.costs.cost import Cost, Resources
+from tensorflow_ipu.costs.releases import Release
 
 UNIT = amp.unit(BOW, "float16", "float16")
 
@@ -29,7 +30,8 @@ def test_operand_cycles_by_hand():
 
 
 def test_one_tile_receives_nothing():
-    cost = partition.best(Product("float16", "float16", 64, 64, 64), Resources(BOW, 1))
+    resources = Resources(BOW, 1, release=Release("plain"))
+    cost = partition.best(Product("float16", "float16", 64, 64, 64), resources)
     assert cost.exchange == BOW.exchange_overhead
     # Four groups of inputs and outputs each; 11 positions per worker.
     zeroed, plain = 25 + 32 + 6 * (37 + 32 - 7), 25 + 32 + 6 * (38 + 32 - 7)
