@@ -219,6 +219,9 @@ _MLPERF_LINKS = Source(
     "24 rows of MLPerf Training v1.0 and v1.1 on GC200, ResNet-50 and BERT-Large", _C
 )
 _MLPERF_GATEWAYS = Source("5 of these rows, on 128 IPUs", _C)
+# 40 KB for each of 608 tiles of one IPU over PCIe Gen3 x8; 5.82 GB/s for 304 tiles, and 11.35 GB/s
+# for two IPUs. The interface of the card is 2 x PCIe Gen4 x16, which these rows do not reach.
+_JIA_STREAM = Source("Jia et al. (arXiv:1912.03413), table 4.20, streams of one IPU", _C)
 _GATEWAY = Source("2 x 100 Gbit/s per machine (Bow-2000 datasheet), 1 each way / 4 IPUs", _D)
 # The interface of the chip is PCIe Gen4 x16, 32 GB/s each way, but the gateway is in between.
 _PLANNED = Source("planning figure through the gateway (graphcore/examples, EfficientDet)", _P)
@@ -302,7 +305,7 @@ _PER_CHIP: dict[str, dict[str, tuple[int | float, Source]]] = {
         "weight_load_rate": (16, _POPLIBS),
         "store_rate": (8, Source("assumed as on Mk2", _U)),
         "pair_links": (6, Source("192 GB/s both ways in a C2 card (legacy README) / 2 / link", _D)),
-        "host_bandwidth": (64e9, Source("2 x PCIe Gen4 x16 at 32 GB/s per direction", _D)),
+        "host_bandwidth": (5.87e9, _JIA_STREAM),
         "network_bandwidth": (64e9, Source("cards in the host: no network in between", _D)),
         "streaming_memory": (64 * _GB, Source("held in the host's memory; size assumed", _U)),
         "reserved_memory_per_tile": (4356, Source(_FREE_PROGRAM + " (TensorFlow 1 guide)", _D)),
