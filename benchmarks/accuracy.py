@@ -1,9 +1,10 @@
 """Compares the model of the chip with published measurements.
 
-Every row of a file of measurements that the model can express is predicted; printed are predicted /
-measured by group, with the median and the 90th percentile of the error and the rank correlation,
-and what cannot be expressed, by reason. Without `--rows` the project's own file is taken, and
-docs/accuracy.md is written from it. Takes some minutes, in which whole models are compiled.
+Every row of a file of measurements that the model can express is predicted. Printed are predicted /
+measured by group: coverage, median and 90th percentile of the error, rank correlation, noise floor
+and bounds; intervals; and what cannot be expressed, by reason. Without `--rows` the project's own
+file is taken, and docs/accuracy.md and its pictures are written from it. Takes some minutes, in
+which whole models are compiled.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import sys
 from pathlib import Path
 
-from measured import distinct, page, report
+from measured import judged, page, picture, report, residuals
 from measured.predict import Outcome, predict
 from measured.rows import OWN, read
 
@@ -45,11 +46,12 @@ def main() -> int:
     if target is not None:
         target.write_text(page.page(outcome), encoding="utf-8")
     if arguments.rows == OWN:
+        picture.write(picture.render(outcome, judged.judged(outcome)))
         print(report.memory_text() + "\n")
     print(report.text(outcome, len(complaints), every_row=arguments.all))
     if arguments.rows != OWN:
         return 0
-    complaints = distinct.out_of_date(outcome.predictions)
+    complaints = residuals.out_of_date(outcome.predictions)
     for complaint in complaints:
         print(f"accuracy.py: {complaint}", file=sys.stderr)
     return 1 if complaints else 0

@@ -173,7 +173,7 @@ def ipus_of(row: Row) -> int:
     """Returns the number of IPUs of the system of a row.
 
     Args:
-        row: its parameters name a Pod, or one machine of four IPUs.
+        row: its parameters name a Pod, one machine of four IPUs, or the number.
 
     Raises:
         NotExpressible: they do not.
@@ -183,6 +183,9 @@ def ipus_of(row: Row) -> int:
         return checked_size(int(pod[1]), "IPUs")
     if _MACHINE.search(row.text):
         return _IPUS_OF_MACHINE
+    given = row.whole("ipus")
+    if given is not None:
+        return given
     raise NotExpressible("the number of IPUs is not given")
 
 

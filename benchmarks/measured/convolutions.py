@@ -39,9 +39,9 @@ def predict(row: Row) -> Prediction | None:
         raise NotExpressible("a gradient of a convolution without the shapes of its operands")
     chip = chip_of(row)
     dtype, partials = types_of(row, "float32")
-    batch = row.whole("batch", "n") or 1
-    image, kernel = _sides(row, "in", "image", "h"), _sides(row, "filter", "kernel", "k")
-    inputs, outputs = _channels(row, "cin"), _channels(row, "cout")
+    batch = row.whole("batch", "batch size", "n") or 1
+    image, kernel = _sides(row, "in", "image", "input", "h"), _sides(row, "filter", "kernel", "k")
+    inputs, outputs = _channels(row, "cin", "in channels"), _channels(row, "cout", "out channels")
     stride, groups = row.whole("stride") or 1, row.whole("groups") or 1
     if inputs % groups or outputs % groups:
         raise NotExpressible("the channels are not divisible by the groups")
@@ -96,13 +96,13 @@ def _sides(row: Row, *names: str) -> int:
     return side
 
 
-def _channels(row: Row, name: str) -> int:
+def _channels(row: Row, *names: str) -> int:
     """Channels of input or output.
 
     Raises:
         NotExpressible: the row does not give them.
     """
-    channels = row.whole(name)
+    channels = row.whole(*names)
     if channels is None:
-        raise NotExpressible(f"the channels ({name}) are not given")
+        raise NotExpressible(f"the channels ({names[0]}) are not given")
     return channels

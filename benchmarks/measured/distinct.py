@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from tensorflow_ipu.costs import intervals
-from tensorflow_ipu.costs.intervals import Interval
-
-from . import on_tile, whole_models
+from . import on_tile
 from .prediction import Prediction
-from .stencil import library
 from .units import is_rate
 
 
@@ -85,44 +81,3 @@ def off_the_line(predictions: Iterable[Prediction]) -> list[Prediction]:
         predictions: of any groups.
     """
     return [one for one in predictions if not is_straight_line(one)]
-
-
-# What is of a kind, by the name that the product has for it.
-_KINDS: dict[str, Callable[[Prediction], bool]] = {
-    intervals.WHOLE_MODELS.kind: whole_models.is_whole_model,
-    intervals.PRODUCTS.kind: lambda one: one.group == library.CONVOLUTION,
-    intervals.ALL.kind: lambda one: not is_straight_line(one),
-}
-# Shares of configurations below and above an interval, in percent.
-_LOW, _HIGH = 10, 90
-_DIGITS = 2
-
-
-def measured(predictions: Sequence[Prediction]) -> list[Interval]:
-    """Returns the interval of each kind as these predictions give it.
-
-    Args:
-        predictions: of any groups. Kinds of which they have none are left out.
-    """
-    found = []
-    for kind, belongs in _KINDS.items():
-        ratios = [one.ratio for one in distinct(filter(belongs, predictions))]
-        if ratios:
-            low, high = np.percentile(ratios, [_LOW, _HIGH])
-            found.append(
-                Interval(kind, round(float(low), _DIGITS), round(float(high), _DIGITS), len(ratios))
-            )
-    return found
-
-
-def out_of_date(predictions: Sequence[Prediction]) -> list[str]:
-    """Returns a complaint for each interval of the product that these predictions do not give.
-
-    Args:
-        predictions: of the project's own rows.
-    """
-    return [
-        f"tensorflow_ipu/costs/intervals.py has {held}, measured is {new}"
-        for held, new in zip(intervals.INTERVALS, measured(predictions))
-        if held != new
-    ]

@@ -50,6 +50,7 @@ class Pattern(NamedTuple):
         linked: bytes over the busiest connection between two IPUs.
         moved: bytes of all messages, as they arrive.
         destinations: tiles that receive the same data.
+        sources: tiles that send to the busiest one.
     """
 
     received: float
@@ -57,6 +58,7 @@ class Pattern(NamedTuple):
     linked: float
     moved: float
     destinations: int = 1
+    sources: int = 1
 
 
 def predict(row: Row) -> Prediction | None:
@@ -161,7 +163,8 @@ def _pattern(row: Row, kind: str, chip: Chip, ipus: int) -> Pattern:
     if kind == "broadcast":
         return Pattern(size, size, size if ipus > 1 else 0, size * tiles, tiles)
     if kind == "gather":
-        return Pattern(size * tiles, size, size * each * (ipus > 1), size * tiles)
+        linked = size * each * (ipus > 1)
+        return Pattern(size * tiles, size, linked, size * tiles, sources=tiles)
     if kind == "scatter":
         return Pattern(size, size * tiles, size * each * (ipus > 1), size * tiles)
     if kind == "all-to-all":
@@ -197,7 +200,11 @@ def _cycles(pattern: Pattern, chip: Chip, ipus: int, links: int) -> float:
             return sync_cycles(1, chip) + broadcast_cycles(
                 pattern.received, pattern.destinations, chip
             )
-        return sync_cycles(1, chip) + exchange_cycles(max(pattern.received, pattern.sent), chip)
+        moving = exchange_cycles(max(pattern.received, pattern.sent), chip)
+        if pattern.sources > 1:
+            # The words of far tiles are on their way while those of near ones arrive.
+            moving = max(moving - chip.exchange_overhead, chip.exchange_overhead)
+        return sync_cycles(1, chip) + moving
     # Data go on over the links while they arrive, and a tile takes them at the part of its rate
     # that links carry.
     received = max(pattern.received, pattern.sent) / chip.exchange_rate / chip.link_efficiency

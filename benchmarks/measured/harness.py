@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.cost import Resources, TensorType
+from tensorflow_ipu.costs.releases import CURRENT, SDK_1_0
 
-from .rows import Row
+from .rows import NotExpressible, Row
 
 # Proportion of memory for temporaries: the library's default.
 _PROPORTION = 0.6
@@ -78,7 +79,11 @@ def is_first_release(row: Row) -> bool:
 
 
 def resources(
-    row: Row, chip: Chip, partials: str = "float32", tiles: int | None = None
+    row: Row,
+    chip: Chip,
+    partials: str = "float32",
+    tiles: int | None = None,
+    allocated: bool = True,
 ) -> Resources:
     """Returns what the op of a row has at its disposal.
 
@@ -87,6 +92,21 @@ def resources(
         chip: of the row.
         partials: type of partial sums.
         tiles: those that take part; all if left out.
+        allocated: whether operands have the layout that the library allocates, not a linear one.
+
+    Raises:
+        NotExpressible: the row has more tiles than the chip, or no proportion from 0 to 1.
     """
-    proportion = row.number("availablememoryproportion", "proportion") or _PROPORTION
-    return Resources(chip, tiles or chip.tiles, proportion, partials)
+    proportion = row.number("availablememoryproportion", "proportion")
+    if proportion is not None and not 0 < proportion <= 1:
+        raise NotExpressible("availableMemoryProportion is not between 0 and 1")
+    if tiles is not None and tiles > chip.tiles:
+        raise NotExpressible("more tiles than the chip has")
+    return Resources(
+        chip,
+        tiles or chip.tiles,
+        _PROPORTION if proportion is None else proportion,
+        partials,
+        release=SDK_1_0 if is_first_release(row) else CURRENT,
+        allocated=allocated,
+    )

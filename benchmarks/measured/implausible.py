@@ -9,9 +9,16 @@ from collections.abc import Sequence
 
 from .rows import NotExpressible, Row
 
+#: How the reason of a row that is left out begins.
+LEFT_OUT = "left out"
+
 # A dip to less than this part of both neighbours.
 _DIP = 0.5
 _TAPS, _BATCH = 49, 2
+_VERTICES = f"{LEFT_OUT}: fewer cycles than for half the batch, and more products than the unit has"
+_DIPS = (
+    f"{LEFT_OUT}: below half of the throughput of both the next smaller and the next larger batch"
+)
 
 
 def implausible(rows: Sequence[Row]) -> dict[int, str]:
@@ -37,10 +44,6 @@ def implausible(rows: Sequence[Row]) -> dict[int, str]:
             if rows[place].value < _DIP * min(rows[before].value, rows[after].value):
                 found[place] = _DIPS
     return found
-
-
-_VERTICES = "left out: fewer cycles than for half the batch, and more products than the unit has"
-_DIPS = "left out: below half of the throughput of both the next smaller and the next larger batch"
 
 
 def _is_vertex(row: Row) -> bool:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .groups import BOUNDS, Bounds, by_group, group_of
+from .implausible import LEFT_OUT
 from .predict import Outcome
 from .prediction import Prediction
 from .statistics import Statistics, statistics
@@ -92,7 +93,7 @@ def judged(outcome: Outcome) -> list[Judged]:
     for one in outcome.predictions:
         predicted.setdefault(group_of(one.row), []).append(one)
     rows = [one.row for one in outcome.predictions]
-    rows += [row for row, reason in outcome.refused if not reason.startswith("left out")]
+    rows += [row for row, reason in outcome.refused if not reason.startswith(LEFT_OUT)]
     return [
         Judged(
             name,
@@ -165,7 +166,7 @@ def cells(groups: Sequence[Judged]) -> list[tuple[str, ...]]:
             one.name,
             str(one.rows),
             f"{one.coverage:.0%}",
-            f"{one.found.ratio:.2f}",
+            _number(one.found.ratio),
             _percent(one.found.median),
             _percent(one.found.percentile),
             f"{one.found.within:.0%}" if one.found.rows else "-",

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.chips import Chip, Status
+from tensorflow_ipu.costs.releases import CURRENT, SDK_1_0, Release
 
-from . import distinct, judged, memory, report, scaling, whole_models
+from . import (
+    across_chips,
+    distinct,
+    judged,
+    memory,
+    picture,
+    report,
+    residuals,
+    scaling,
+    whole_models,
+)
+from .causes import CAUSES
+from .implausible import LEFT_OUT
 from .predict import Outcome
 from .prediction import Prediction
 
@@ -28,7 +42,9 @@ same columns, `--all` prints every row.
   teraflop, an image, a sequence. Over all rows it is high as soon as the model tells a microsecond
   from a second, so look at the groups too.
 * A row is **expressible** if its own text says enough. Rules decide, from workload, parameters,
-  metric and unit. No rule knows a measured value.
+  metric and unit. No rule that predicts knows a measured value.
+* Rows that cannot be right are **left out**, with the reason, at the end of the page. A rule judges
+  them by rows of the same source, never by a prediction.
 * The file leaves out what is not of the chip: the host's compile times, power, software models.
 """
 
@@ -38,8 +54,25 @@ the others. **Coverage** is the share of the rows that the model expresses. The 
 the median difference of two measurements of one configuration, where sources repeat each other.
 """
 
+_PICTURES = """\
+A point is a row, on logarithmic axes. The dashed line is where prediction and measurement are
+equal, the light band 10 % around it, the dark band the noise floor.
+"""
+
 _KINDS = """\
-The same by kind of row and chip:
+## By kind and chip
+
+The same rows by kind and chip:
+"""
+
+_ACROSS = """\
+### One chip left out
+
+Two figures of a kind are fitted to the rows of one chip alone, measured = factor x predicted +
+cycles, and predict the rows of another chip. They are in the place of the fitted figures of the
+chips, of which no single set is fitted to all chips. Kinds that only one chip has rows of are left
+out. Where the last column is about that before it, the model carries over from chip to chip. A
+factor between Mk1 and Mk2 that is not 1 is what one table cannot tell: chip or release.
 """
 
 _LEFT_OUT = """\
@@ -64,9 +97,22 @@ would have these errors of whole models row by row: median {median:.1%}, 90th pe
 _INTERVALS = """\
 ## Intervals
 
-Of ten configurations, one was measured below `low` and one above `high` times the predicted time.
-`tensorflow_ipu/costs/intervals.py` has the same table. Reports, `tensorflow-ipu report`, `whatif`
-and `split` show the interval with every throughput: that of whole models for programs.
+Eight of ten configurations were measured between `low` and `high` times the predicted time, half of
+them below `middle`. The percentiles of the residuals, log(measured / predicted), are widened until
+they hold eight of ten residuals of a source that was left out. If one source has most
+configurations of a kind, its figures, tables and networks are left out in turn instead. The last
+column checks this: the share of configurations in an interval that was made, factor and all,
+without their source.
+
+The **correlation** is the part of the variance that configurations of one figure, table or network
+have in common. It says how the error of a sum of ops grows. With cycles c, deviation d and
+correlation r of a kind, the sum deviates by d x sqrt(r (sum of c)^2 + (1 - r) (sum of c^2)), and
+kinds are taken as independent.
+
+`tensorflow_ipu/costs/intervals.py` has the same table. Reports, `tensorflow-ipu report`, `whatif`,
+remedies and `split` show an interval with every time and throughput. That of an op is of its kind.
+That of a program is of the sum of its ops, and never narrower than that of whole models: these have
+errors that their ops do not, as the line below the table shows.
 """
 
 _METHOD = """\
@@ -134,6 +180,13 @@ These figures of `configs/chips.py` were fitted, each to a group of rows and non
 All others are published, derived or assumed, as the file says.
 """
 
+_OF_RELEASES = """\
+These belong to the release of the SDK, not to a chip. Those of SDK 1.0 were fitted to the products,
+convolutions and reductions of Jia et al.; the current release has none.
+"""
+
+_RELEASES = (CURRENT, SDK_1_0)
+
 _CHECK = """\
 The two figures of sums over replicas are fitted together, by least squares of logarithms, with a
 factor for the mini-batches of each model and round, so that how well these are predicted does not
@@ -164,12 +217,14 @@ def page(outcome: Outcome) -> str:
     """Returns the page as Markdown."""
     models = [p for p in outcome.predictions if whole_models.is_whole_model(p)]
     found = judged.judged(outcome)
+    checked = residuals.checked(outcome.predictions)
     parts = [
         _INTRODUCTION,
         "## Result\n",
         _GROUPS,
         _table(judged.HEAD, judged.cells(found)),
         f"{judged.headline(found).capitalize()}.\n",
+        *_pictures(found),
         _KINDS,
         _table(report.HEAD, report.table(outcome.predictions)),
         f"In the words of the script: {report.summary(outcome)}.\n",
@@ -178,7 +233,8 @@ def page(outcome: Outcome) -> str:
         _table(report.CONFIGURATIONS, report.configurations(outcome.predictions)),
         _bound(models),
         _INTERVALS,
-        _table(report.INTERVALS, report.interval_cells(distinct.measured(outcome.predictions))),
+        _table(residuals.HEAD, residuals.cells(checked)),
+        residuals.sums(outcome.predictions, checked) + "\n",
         _METHOD,
         _calibration(),
         _CHECK,
@@ -187,13 +243,40 @@ def page(outcome: Outcome) -> str:
         _table(scaling.SIZES, scaling.by_size(outcome.predictions)),
         _LEFT_OUT,
         _table(report.LEFT_OUT, report.left_out_cells(outcome.predictions)),
+        _ACROSS,
+        _table(across_chips.HEAD, across_chips.cells(across_chips.across(outcome.predictions))),
         _memory(models),
         "## Rows of whole models\n",
         _table(("row", "chip", "predicted", "measured", "ratio"), [_cells(p) for p in models]),
+        *_left_out(outcome),
         "## Not expressible\n",
         _table(("reason", "rows"), [(why, str(n)) for why, n in report.by_reason(outcome)]),
     ]
     return "\n".join(parts)
+
+
+def _pictures(found: Sequence[judged.Judged]) -> list[str]:
+    """A section for each group: its picture, and what its time depends on."""
+    parts = ["## Predicted against measured\n", _PICTURES]
+    for group in found:
+        parts.append(f"### {group.name[0].upper()}{group.name[1:]}\n")
+        if group.found.rows:
+            path = f"pictures/accuracy_{picture.slug(group.name)}.svg"
+            parts.append(f"![{group.name}: predicted against measured]({path})\n")
+        parts.append(CAUSES[group.name] + "\n")
+    return parts
+
+
+def _left_out(outcome: Outcome) -> list[str]:
+    """Rows that cannot be right, each with the reason; none without such rows."""
+    rows = [
+        (str(row), f"{_digits(row.value)} {row.unit}", reason.split(": ", 1)[1])
+        for row, reason in outcome.refused
+        if reason.startswith(LEFT_OUT)
+    ]
+    if not rows:
+        return []
+    return ["## Left out\n", _table(("row", "measured", "reason"), rows)]
 
 
 def _bound(models: Sequence[Prediction]) -> str:
@@ -233,7 +316,20 @@ def _calibration() -> str:
         (f"`{name}`", value, ", ".join(chip.title for chip in of), text)
         for (name, value, text), of in found.items()
     ]
-    return f"{_CALIBRATION}\n{_table(('figure', 'value', 'chips', 'fitted to'), rows)}"
+    releases = [
+        (f"`{field.name}`", *(f"{getattr(one, field.name):g}" for one in _RELEASES))
+        for field in dataclasses.fields(Release)
+        if field.name != "name"
+    ]
+    head = ("figure", *(one.name for one in _RELEASES))
+    return "\n".join(
+        [
+            _CALIBRATION,
+            _table(("figure", "value", "chips", "fitted to"), rows),
+            _OF_RELEASES,
+            _table(head, releases),
+        ]
+    )
 
 
 def _cells(prediction: Prediction) -> tuple[str, ...]:

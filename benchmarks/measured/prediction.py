@@ -25,6 +25,7 @@ class Prediction(NamedTuple):
         figure: the fitted figure that decides most of it; empty if there is none.
         share: of the predicted time that is due to that figure.
         cycles: that one run is predicted to take, of rates; 0 where the row is of a time.
+        parts: kind of interval and cycles of each op of a whole program; empty for one op.
     """
 
     row: Row
@@ -36,6 +37,7 @@ class Prediction(NamedTuple):
     figure: str = ""
     share: float = 0.0
     cycles: float = 0.0
+    parts: tuple[tuple[str, float], ...] = ()
 
     @property
     def ratio(self) -> float:

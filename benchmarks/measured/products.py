@@ -6,7 +6,6 @@ import re
 
 from tensorflow_ipu.costs import catalogue
 from tensorflow_ipu.costs.cost import OpSpec, TensorType
-from tensorflow_ipu.costs.rules.data_movement import rearrangement
 
 from .element_types import types_of
 from .harness import harness_of, resources
@@ -19,6 +18,7 @@ DENSE, BATCHED, LINEAR = "product", "batched product", "product, linear tile map
 
 _WORDS = re.compile(r"matmul|matrix (?:product|multipl)|gemm")
 _OTHERS = re.compile(r"on-tile|sparse")
+_THREE = re.compile(r"\b(\d+)\s*x\s*(\d+)\s*x\s*(\d+)\b")
 _SHAPE = re.compile(r"\[?(\d+)\s*[x,]\s*(\d+)\]?\s*(?:x|by|\*)\s*\[?(\d+)\s*[x,]\s*(\d+)\]?")
 
 
@@ -39,12 +39,9 @@ def predict(row: Row) -> Prediction | None:
     linear = is_linear(row)
     left, right = _tensor(dtype, groups, m, k), _tensor(dtype, groups, k, n)
     result = _tensor(dtype, groups, m, n)
-    given = resources(row, chip, partials)
+    given = resources(row, chip, partials, allocated=not linear)
     kind = "MatMul" if groups == 1 else "BatchMatMulV2"
     cycles = catalogue.cost_of(OpSpec(kind, (left, right), (result,), {}), given).cycles
-    if linear:
-        for tensor in (left, right, result):
-            cycles += rearrangement(tensor.num_bytes, tensor.element_size, given).cycles
     cycles += harness_of(row).cycles((left, result), chip)
     group = LINEAR if linear else DENSE if groups == 1 else BATCHED
     name = f"{chip.name}, {groups} x [{m}, {k}] x [{k}, {n}], {dtype}, {partials}, {group}"
@@ -86,7 +83,7 @@ def _sizes(row: Row) -> tuple[int, int, int, int]:
     Raises:
         NotExpressible: the row does not give them.
     """
-    m, k, n = (row.whole(name) for name in "mkn")
+    m, k, n = (row.whole(*names) for names in (("m",), ("k",), ("n", "size", "side")))
     if n is None and m is None and k is None:
         m, k, n = _shape(row.text)
     elif m is None and k is None:
@@ -102,10 +99,15 @@ def _sizes(row: Row) -> tuple[int, int, int, int]:
 
 
 def _shape(text: str) -> tuple[int | None, int | None, int | None]:
-    """Sizes of a text such as `[64, 32] x [32, 8]` or `[64x32] x [32x8]`; none without."""
+    """Sizes of a text such as `[64, 32] x [32, 8]` or `64 x 32 x 8`; none without."""
     match = _SHAPE.search(text)
     if match is None:
-        return None, None, None
+        three = _THREE.search(text)
+        sides = three.groups() if three else ()
+        m, k, n = (
+            (checked_size(int(side), "a dimension") for side in sides) if sides else (None,) * 3
+        )
+        return m, k, n
     m, k, inner, n = (checked_size(int(number), "a dimension") for number in match.groups())
     if k != inner:
         raise NotExpressible("the shapes of the matrix product do not fit")

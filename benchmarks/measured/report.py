@@ -8,9 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tensorflow_ipu.costs.intervals import Interval
-
-from . import distinct, judged, leave_out, memory, scaling, whole_models
+from . import across_chips, distinct, judged, leave_out, memory, residuals, scaling, whole_models
 from .predict import Outcome
 from .prediction import Prediction
 from .statistics import Statistics, statistics
@@ -29,8 +27,6 @@ LEFT_OUT = (
     "90th percentile, left out",
     "figure / figure in use",
 )
-#: Head of the table of intervals.
-INTERVALS = ("kind", "low", "high", "configurations")
 
 
 def text(outcome: Outcome, malformed: int = 0, every_row: bool = False) -> str:
@@ -53,7 +49,11 @@ def text(outcome: Outcome, malformed: int = 0, every_row: bool = False) -> str:
         parts.append(_aligned([scaling.SIZES, *sizes]))
         parts.append(_aligned([scaling.HEAD, *scaling.table(outcome.predictions)]))
     parts.append(_aligned([LEFT_OUT, *left_out_cells(outcome.predictions)]))
-    parts.append(_aligned([INTERVALS, *interval_cells(distinct.measured(outcome.predictions))]))
+    found = residuals.checked(outcome.predictions)
+    parts.append(_aligned([residuals.HEAD, *residuals.cells(found)]))
+    parts += filter(None, [residuals.sums(outcome.predictions, found)])
+    across = across_chips.across(outcome.predictions)
+    parts += [_aligned([across_chips.HEAD, *across_chips.cells(across)])] if across else []
     reasons = by_reason(outcome)
     if reasons:
         lines = [f"  {count:4}  {reason}" for reason, count in reasons]
@@ -127,13 +127,6 @@ def left_out_cells(predictions: Sequence[Prediction]) -> list[tuple[str, ...]]:
             f"{one.low:.2f} - {one.high:.2f}",
         )
         for one in leave_out.left_out(predictions)
-    ]
-
-
-def interval_cells(found: Iterable[Interval]) -> list[tuple[str, ...]]:
-    """Returns the rows of the table of intervals."""
-    return [
-        (one.kind, f"{one.low:.2f}", f"{one.high:.2f}", f"{one.configurations}") for one in found
     ]
 
 

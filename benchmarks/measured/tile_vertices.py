@@ -6,9 +6,9 @@ import math
 
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs import catalogue
+from tensorflow_ipu.costs.contractions import convolution
 from tensorflow_ipu.costs.cost import OpSpec, TensorType
 
-from .element_types import types_of
 from .harness import resources
 from .prediction import Prediction
 from .rows import NotExpressible, Row, chip_of
@@ -46,7 +46,7 @@ def _convolution(row: Row, chip: Chip) -> Prediction:
     batch, inputs, outputs = (_given(row, name) for name in ("batch", "cin", "cout"))
     height, width = _sides(_given(row, "out h*w", "h*w"))
     rows, columns = _sides(_given(row, "kernel area"))
-    dtype, partials = _types(row)
+    dtype = _type(row)
     spec = OpSpec(
         "Conv2D",
         (
@@ -56,7 +56,7 @@ def _convolution(row: Row, chip: Chip) -> Prediction:
         (TensorType(dtype, (batch, height, width, outputs)),),
         {"strides": [1, 1, 1, 1], "padding": "SAME"},
     )
-    cycles = catalogue.cost_of(spec, resources(row, chip, partials, tiles=1)).cycles
+    cycles = convolution.vertex_cycles(spec, chip)
     products = batch * height * width * rows * columns * inputs * outputs
     value = of_work(2.0 * products, cycles / chip.clock, row, chip)
     return Prediction(row, f"{CONVOLUTION} ({chip.title})", chip, value, fitted=True)
@@ -67,11 +67,11 @@ def _pooling(row: Row, chip: Chip) -> Prediction:
     channels = _given(row, "channels")
     height, width = _sides(_given(row, "h*w"))
     rows, columns = _sides(_given(row, "kernel area"))
-    dtype, _ = _types(row)
+    dtype = _type(row)
     image = TensorType(dtype, (row.whole("batch") or 1, height, width, channels))
     given = {"ksize": [1, rows, columns, 1], "strides": [1, 1, 1, 1], "padding": "SAME"}
     spec = OpSpec(_POOL, (image,), (image,), given)
-    cycles = catalogue.cost_of(spec, resources(row, chip, tiles=1)).cycles
+    cycles = catalogue.cost_of(spec, resources(row, chip, tiles=1)).compute
     if is_flops(row):
         raise NotExpressible(f"unit {row.unit} for a pooling")
     return Prediction(
@@ -79,11 +79,9 @@ def _pooling(row: Row, chip: Chip) -> Prediction:
     )
 
 
-def _types(row: Row) -> tuple[str, str]:
-    """Types of operands and sums: half precision with float32 sums unless the row says else."""
-    if "fp32" in row.text or "float32" in row.text:
-        return "float32", "float32"
-    return types_of(row, "float32") if "fp16" in row.text else ("float16", "float32")
+def _type(row: Row) -> str:
+    """Type of the operands: half precision unless the row says else."""
+    return "float32" if "fp32" in row.text or "float32" in row.text else "float16"
 
 
 def _given(row: Row, *names: str) -> int:

@@ -9,6 +9,7 @@ import sys
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.plan import Timeline
 from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.planner.workload import Workload
 
 from .configuration import BERT_BASE, BERT_LARGE, OFF_CHIP, RESNET, Configuration
@@ -51,12 +52,21 @@ def plan(config: Configuration) -> Timeline:
     return _plan(config._replace(packed=1.0))
 
 
+def parts(config: Configuration) -> tuple[tuple[str, float], ...]:
+    """Returns the kind of interval and the cycles of each op of one weight update."""
+    found = throughput.parts_of(_whole(config._replace(packed=1.0)), plan(config))
+    return tuple((interval.kind, cycles) for interval, cycles in found)
+
+
 @functools.lru_cache(maxsize=1024)
 def _plan(config: Configuration) -> Timeline:
-    layers = encoder_layers(config)
-    workload = _workload(config, layers)
-    workload = with_replicas(with_count(workload, config.accumulation), config.replicas)
-    return planning.Planner(workload).timeline(settings(config))
+    return planning.Planner(_whole(config)).timeline(settings(config))
+
+
+def _whole(config: Configuration) -> Workload:
+    """The program of a configuration with its counts."""
+    workload = _workload(config, encoder_layers(config))
+    return with_replicas(with_count(workload, config.accumulation), config.replicas)
 
 
 def whole_program(config: Configuration) -> Workload:

@@ -7,7 +7,12 @@ from tensorflow_ipu.configs.chips import Chip
 from .rows import NotExpressible, Row
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
-_FLOPS = {"TFLOP/s": 1e12, "GFLOP/s": 1e9, "TFLOPS": 1e12, "GFLOPS": 1e9, "PFLOP/s": 1e15}
+# In lower case: sources write them in several ways.
+_FLOPS = {
+    **dict.fromkeys(("pflop/s", "pflops"), 1e15),
+    **dict.fromkeys(("tflop/s", "tflops"), 1e12),
+    **dict.fromkeys(("gflop/s", "gflops"), 1e9),
+}
 _BYTES = {"TB/s": 1e12, "GB/s": 1e9, "MB/s": 1e6}
 _ELEMENTS = {"Gelement/s": 1e9, "Gelements/s": 1e9, "Melement/s": 1e6}
 # What a model takes one of at a time. Tokens are not: a sequence has many.
@@ -21,7 +26,7 @@ def is_time(row: Row) -> bool:
 
 def is_flops(row: Row) -> bool:
     """Whether a row is a number of floating-point operations per second."""
-    return row.unit in _FLOPS
+    return row.unit.lower() in _FLOPS
 
 
 def is_rate(row: Row) -> bool:
@@ -49,7 +54,7 @@ def of_time(seconds: float, row: Row, chip: Chip) -> float:
 
 def of_flops(operations: float, seconds: float, row: Row) -> float:
     """Returns floating-point operations in some seconds as a rate in the unit of a row."""
-    return operations / seconds / _FLOPS[row.unit]
+    return operations / seconds / _FLOPS[row.unit.lower()]
 
 
 def of_work(operations: float, seconds: float, row: Row, chip: Chip) -> float:
@@ -110,6 +115,6 @@ def seconds_per_item(value: float, row: Row, chip: Chip) -> float:
         return value / chip.clock
     if row.unit in _SECONDS:
         return value * _SECONDS[row.unit]
-    if row.unit in _FLOPS:
-        return 1e12 / (value * _FLOPS[row.unit])
+    if is_flops(row):
+        return 1e12 / (value * _FLOPS[row.unit.lower()])
     return 1 / value

@@ -40,7 +40,8 @@ def _prediction(row: Row, config: Configuration, kind: str, value: float) -> Pre
     group = f"{config.model}, {kind}"
     fitted = config.chip.name == FITTED_CHIP
     name = f"{config}, {TO_TARGET}" if kind == TO_TARGET else str(config)
-    return Prediction(row, group, config.chip, value, fitted, name)
+    parts = () if kind == TO_TARGET else training.parts(config)
+    return Prediction(row, group, config.chip, value, fitted, name, parts=parts)
 
 
 def _seconds(config: Configuration) -> float:

@@ -9,10 +9,10 @@ from typing import Any
 
 from tensorflow_ipu.cli import arguments, files
 from tensorflow_ipu.cli.parsing import Parser
-from tensorflow_ipu.costs import intervals
 from tensorflow_ipu.planner.alternatives import stage_fit, stage_split, stage_text
 from tensorflow_ipu.planner.alternatives.stage_fit import Fit
 from tensorflow_ipu.planner.program import structure
+from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.text import aligned
 
 _EXAMPLES = (
@@ -97,7 +97,7 @@ def text(fit: Fit) -> str:
                 *(f"{memory.worst_bytes:,} B", "yes" if memory.fits else "no"),
             )
         )
-    low, high = intervals.of_program().of_time(plan.timeline.cycles)
+    low, high = throughput.interval(plan).of_time(plan.timeline.cycles)
     return "\n".join(
         [
             *aligned(rows, right=range(2, 7)),

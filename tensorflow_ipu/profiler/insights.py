@@ -60,6 +60,7 @@ def insights(plan: Plan, remedies: Sequence[Remedy] = ()) -> dict[str, Any]:
                 "worst_bytes": int(remedy.worst),
                 "fits": bool(remedy.fits),
                 "cycles_ratio": remedy.cycles_ratio,
+                "ratio_range": None if remedy.ratio_range is None else list(remedy.ratio_range),
                 "label": remedy.label.value,
             }
             for remedy in remedies

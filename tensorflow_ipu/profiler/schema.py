@@ -117,7 +117,8 @@ _REMEDY = _object(
         "fits": _FLAG,
         "cycles_ratio": _optional(_number()),
         "label": _LABEL,
-    }
+    },
+    ratio_range=_optional(_list(_number(), 2, 2)),
 )
 _INSIGHTS = _object(
     {

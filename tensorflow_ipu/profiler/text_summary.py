@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.listing.text import work_total
-from tensorflow_ipu.costs import intervals
 from tensorflow_ipu.device import system
+from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.profiler.export.text_tables import cycles_text, percent, seconds_text
 from tensorflow_ipu.text import human_bytes, human_count
 
@@ -89,7 +89,7 @@ def _plan_lines(program: Executable) -> list[str]:
     plan = program.plan
     worst, timeline = plan.fullest, plan.timeline
     verdict = "fits" if plan.fits else "does NOT fit"
-    low, high = map(seconds_text, intervals.of_program().of_time(timeline.seconds))
+    low, high = map(seconds_text, throughput.interval(plan).of_time(timeline.seconds))
     return [
         f"  memory: {verdict}; the fullest tile is tile {worst.worst_tile} of IPU {worst.ipu} with "
         f"{human_bytes(worst.worst_bytes)} of {human_bytes(worst.capacity)} "

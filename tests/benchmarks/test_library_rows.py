@@ -15,6 +15,7 @@ from measured.rows import Row, parameters
 from tensorflow_ipu.configs.chips import BOW, MK1, MK2
 from tensorflow_ipu.costs import catalogue
 from tensorflow_ipu.costs.chip.sync import sync_cycles
+from tensorflow_ipu.costs.contractions import convolution
 from tensorflow_ipu.costs.cost import OpSpec, Resources, TensorType
 
 HALF = "float16"
@@ -24,9 +25,9 @@ def row(workload, options="", metric="time", unit="cycles", chip="Bow", source="
     return Row(2, source, "t", chip, workload, parameters(options), metric, value, unit)
 
 
-def cycles_of(op_type, inputs, output, chip=BOW, tiles=None, **attributes):
+def cycles_of(op_type, inputs, output, chip=BOW, **attributes):
     spec = OpSpec(op_type, inputs, (output,), attributes)
-    return catalogue.cost_of(spec, Resources(chip, tiles or chip.tiles)).cycles
+    return catalogue.cost_of(spec, Resources(chip, chip.tiles)).cycles
 
 
 # Products.
@@ -34,8 +35,10 @@ def cycles_of(op_type, inputs, output, chip=BOW, tiles=None, **attributes):
 
 def test_square_products_are_read_by_side():
     matrix = TensorType(HALF, (512, 512))
-    found = products.predict(row("library matmul, square", "n=512;dtype=fp16"))
-    assert found.value == pytest.approx(cycles_of("MatMul", (matrix, matrix), matrix))
+    expected = cycles_of("MatMul", (matrix, matrix), matrix)
+    for options in ("n=512;dtype=fp16", "N=512;FP16 in", "size=512;half precision"):
+        found = products.predict(row("library matmul, square", options))
+        assert found.value == pytest.approx(expected)
 
 
 def test_skewed_products_are_read_by_three_sides():
@@ -44,8 +47,9 @@ def test_skewed_products_are_read_by_three_sides():
     found = [
         products.predict(row("matmul", "m=64;k=768;n=3072;dtype=half")),
         products.predict(row("GEMM [64, 768] x [768, 3072], fp16")),
+        products.predict(row("matmul 64 x 768 x 3072, fp16")),
     ]
-    assert [one.value for one in found] == pytest.approx([expected] * 2)
+    assert [one.value for one in found] == pytest.approx([expected] * 3)
 
 
 def test_batched_products_are_read_with_their_number():
@@ -85,6 +89,8 @@ def test_linear_mappings_take_longer():
     ("workload", "options", "reason"),
     [
         ("matmul, square", "dtype=fp32", "sizes of the matrices"),
+        ("matmul", "n=64;availableMemoryProportion=2", "between 0 and 1"),
+        ("library reduce, on chip", "tiles=5000;operands per tile=4", "more tiles"),
         ("matmul", "m=64;n=64", "sizes of the matrices"),
         ("matmul", "m=64;k=0;n=64", "no whole number"),
         ("matmul", "n=many", "not given as a number"),
@@ -176,6 +182,16 @@ def test_messages_over_links_take_longer():
     ]
 
 
+def test_a_gather_hides_the_way_of_far_words():
+    gather = exchange.predict(
+        row("gather to one tile, 4 bytes per source, on chip", "source tiles=608", chip="GC2")
+    )
+    scatter = exchange.predict(
+        row("scatter from one tile, 4 bytes per destination, on chip", "tiles=608", chip="GC2")
+    )
+    assert scatter.value - gather.value == pytest.approx(MK1.exchange_overhead)
+
+
 def test_more_operands_take_longer_to_reduce():
     found = [
         exchange.predict(row("library reduce", f"operands per tile={n};tiles=1216")).value
@@ -188,14 +204,22 @@ def test_more_operands_take_longer_to_reduce():
 # Vertices and elementwise operations.
 
 
-def test_vertices_are_the_op_on_one_tile():
+def test_vertices_are_the_vertex_of_the_op():
     image, kernel = TensorType(HALF, (2, 16, 16, 4)), TensorType(HALF, (3, 3, 4, 8))
     given = {"strides": [1, 1, 1, 1], "padding": "SAME"}
-    result = TensorType(HALF, (2, 16, 16, 8))
-    expected = cycles_of("Conv2D", (image, kernel), result, MK2, tiles=1, **given)
+    spec = OpSpec("Conv2D", (image, kernel), (TensorType(HALF, (2, 16, 16, 8)),), given)
     options = "batch=2;Cin=4;Cout=8;out h*w=256;kernel area=9"
     found = tile_vertices.predict(row("convolution vertex on one tile", options, chip="GC200"))
-    assert found.value == pytest.approx(expected)
+    assert found.value == pytest.approx(convolution.vertex_cycles(spec, MK2))
+
+
+def test_releases_are_priced_by_the_text_of_the_chip():
+    options = "n=512;dtype=fp16"
+    young, later = (
+        products.predict(row("matmul, square", options, chip=f"GC2 (SDK {release})")).value
+        for release in ("1.0.49", "2.0")
+    )
+    assert young > later
 
 
 def test_copies_of_a_harness_are_added_by_source():

@@ -140,6 +140,7 @@ def test_stages_have_one_layer_each():
 
 def test_throughput_is_the_samples_of_an_update_by_its_time(monkeypatch):
     monkeypatch.setattr(training, "plan", lambda config: SimpleNamespace(seconds=0.5))
+    monkeypatch.setattr(training, "parts", lambda config: (("dense products", 1.0),))
     options = "POD16;microbatch=2;GA=10;GBS=320;SL512 packed;4-stage pipeline x4 replicas"
     fields = ("BERT-Large pre-training", parameters(options))
     rate = Row(2, "s", "t", "GC200", *fields, "throughput", 700.0, "sequences/s")

@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler.ir.records import ArgumentSpec, OpRecord, TensorRecord
 from tensorflow_ipu.configs.ipu_config import IPUConfig
-from tensorflow_ipu.costs import intervals
 from tensorflow_ipu.device import system
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.profiler import text_summary as summary_lib
 from tests.support import plans
 
@@ -70,7 +70,7 @@ def _describe(num_ipus: int | list[int], *programs: Program) -> list[str]:
 
 def test_a_device_is_listed_with_its_program() -> None:
     lines = _describe(2, Program())
-    measured = intervals.of_program()
+    measured = throughput.interval(Program().plan)
     attached = system.current().devices[0]
     assert lines[0].startswith(f"/device:IPU:0: 2 simulated {attached.chip.title}")
     assert lines[1].strip().startswith(f"{2 * attached.chip.tiles} tiles, ")

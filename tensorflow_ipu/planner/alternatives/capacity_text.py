@@ -132,9 +132,13 @@ def _untried(untried: Sequence[str]) -> list[str]:
 
 
 def _ratio(remedy: Remedy) -> str:
-    if remedy.cycles_ratio is None:
+    if remedy.cycles_ratio is None or remedy.ratio_range is None:
         return ""
-    return f"; {remedy.cycles_ratio:.2f} times the IPU cycles for each element"
+    low, high = remedy.ratio_range
+    return (
+        f"; {remedy.cycles_ratio:.2f} ({low:.2f} to {high:.2f}) times the IPU cycles for each "
+        "element"
+    )
 
 
 def _short(name: str) -> str:

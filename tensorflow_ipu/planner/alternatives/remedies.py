@@ -57,6 +57,13 @@ class Remedy:
     label: Label
     plan: Plan = dataclasses.field(repr=False)
 
+    @property
+    def ratio_range(self) -> tuple[float, float] | None:
+        """Range of `cycles_ratio` in which eight of ten measurements of the changed program lie."""
+        if self.cycles_ratio is None:
+            return None
+        return throughput.interval(self.plan).of_time(self.cycles_ratio)
+
 
 class Findings(NamedTuple):
     """Changes that make a program need less memory, and the subjects that were not tried.

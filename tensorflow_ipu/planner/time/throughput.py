@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tensorflow_ipu.costs import intervals
+from tensorflow_ipu.costs.intervals import Interval
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.planner.plan import Plan
+from tensorflow_ipu.planner.plan import Plan, Timeline
 from tensorflow_ipu.planner.program.sections import mini_batches
 from tensorflow_ipu.planner.workload import Workload
 
@@ -39,13 +40,52 @@ def items_per_second(plan: Plan) -> float:
     return items / plan.timeline.seconds
 
 
-def range_per_second(plan: Plan) -> tuple[float, float]:
-    """Returns the range of `items_per_second` in which eight of ten measured programs lie.
+def interval(plan: Plan) -> Interval:
+    """Returns where the measured time of a program lies around its planned time.
 
     Args:
         plan: of the program.
     """
-    return intervals.of_program().of_rate(items_per_second(plan))
+    return interval_of(plan.workload, plan.timeline)
+
+
+def interval_of(workload: Workload, timeline: Timeline) -> Interval:
+    """Returns the interval of a program by its ops and by the transfers that it waits for.
+
+    Args:
+        workload: the program.
+        timeline: of one launch.
+    """
+    return intervals.of_program(parts_of(workload, timeline))
+
+
+def parts_of(workload: Workload, timeline: Timeline) -> tuple[tuple[Interval, float], ...]:
+    """Returns the interval and the cycles of each op and of each transfer that is waited for.
+
+    Ops of one type that take the same time count as one: their errors are the same.
+
+    Args:
+        workload: the program.
+        timeline: of one launch.
+    """
+    parts: dict[tuple[str, float], float] = {}
+    for time in timeline.ops:
+        key = workload.ops[time.op].type, time.cost.cycles
+        parts[key] = parts.get(key, 0.0) + time.cycles
+    for transfer in timeline.transfers:
+        if not transfer.overlapped:
+            key = transfer.kind, transfer.cycles
+            parts[key] = parts.get(key, 0.0) + transfer.cycles * transfer.runs
+    return tuple((intervals.of_op(kind), cycles) for (kind, _), cycles in parts.items())
+
+
+def range_per_second(plan: Plan) -> tuple[float, float]:
+    """Returns the range of `items_per_second` in which eight of ten measurements lie.
+
+    Args:
+        plan: of the program.
+    """
+    return interval(plan).of_rate(items_per_second(plan))
 
 
 def cycles_per_item(plan: Plan) -> float:

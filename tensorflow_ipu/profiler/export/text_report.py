@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tensorflow_ipu.costs import intervals
 from tensorflow_ipu.planner.plan import IpuMemory
+from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.profiler.export import text_tables
 from tensorflow_ipu.profiler.export.text_tables import (
     TOP,
@@ -154,7 +154,7 @@ def _execution(report: Report) -> list[str]:
         for label, cycles in timeline.by_label.items()
         if cycles
     )
-    measured = intervals.of_program()
+    measured = throughput.interval(report.plan)
     host = "never launched"
     if executions.launches:
         each = executions.host_seconds / executions.launches
@@ -168,8 +168,8 @@ def _execution(report: Report) -> list[str]:
         f"({timeline.label.value})",
         *_rates(report),
         *([f"How far the cycles can be trusted: {labels}"] if labels else []),
-        f"Eight of ten measured programs took {measured.low:.2f} to {measured.high:.2f} of the "
-        f"predicted time ({measured.configurations} configurations)",
+        f"Eight of ten measurements took {measured.low:.2f} to {measured.high:.2f} of the "
+        f"predicted time ({measured.kind}, {measured.configurations} configurations)",
         *table(rows, right=(1, 2)),
         f"So far: {host}",
     ]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tensorflow_ipu.costs import intervals
+from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.planner.time.items import CHIP_KINDS, IDLE
 from tensorflow_ipu.profiler.views import layer_tree
 from tensorflow_ipu.profiler.views.bounds import BOUNDS
@@ -63,7 +64,7 @@ def summary(report: Report) -> dict[str, Any]:
         report: the report.
     """
     plan, found = report.plan, report.insights
-    line, worst = plan.timeline, plan.fullest
+    line, worst, measured = plan.timeline, plan.fullest, throughput.interval(plan)
     return {
         "fits": bool(plan.fits),
         "cycles": line.cycles,
@@ -75,7 +76,7 @@ def summary(report: Report) -> dict[str, Any]:
         "flops_per_second": found["flops_per_second"],
         "utilization": found["utilisation"],
         "items_per_second": found["items_per_second"],
-        "interval": list(intervals.of_program()[1:3]),
+        "interval": [measured.low, measured.high],
         "bubble_share": plan.timeline.bubble_share,
         "io_bound": found["io_bound"],
         "remedies": list(found["remedies"]),

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from tensorflow_ipu.configs import chips
-from tensorflow_ipu.costs import intervals
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.alternatives import batch, stage_split, variations, what_if
@@ -67,8 +66,8 @@ def test_replicas_multiply_items_and_ipus():
     outcome = _one({"replicas": 4})
     assert outcome.ipus == 4
     assert outcome.items_per_second == pytest.approx(4 * 32 / outcome.seconds)
-    slow, fast = intervals.of_program().of_time(outcome.seconds)
-    assert outcome.range_per_second == pytest.approx((4 * 32 / fast, 4 * 32 / slow))
+    low, high = outcome.range_per_second
+    assert low < outcome.items_per_second < high
     assert "{:,.0f} - {:,.0f}".format(*outcome.range_per_second) in what_if.to_text([outcome])
 
 

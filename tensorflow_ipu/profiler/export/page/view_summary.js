@@ -183,11 +183,20 @@ function topLayers(model) {
 }
 
 /** A change that saves memory; what to write opens below it. */
-function remedyLine({ name, instruction, saving, fits, cycles_ratio: ratio, label }) {
+function remedyLine({
+  name,
+  instruction,
+  saving,
+  fits,
+  cycles_ratio: ratio,
+  ratio_range: reach,
+  label,
+}) {
   const verdict = fits
     ? make("span.pill.good", {}, "fits")
     : make("span.pill.warn", {}, "not enough");
-  const time = ratio === null ? "" : `, ${digitsOf(ratio)} times the cycles`;
+  const spread = reach ? ` (${reach.map(digitsOf).join(" to ")})` : "";
+  const time = ratio === null ? "" : `, ${digitsOf(ratio)}${spread} times the cycles`;
   return make(
     "details",
     {},
