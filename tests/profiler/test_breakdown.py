@@ -34,7 +34,7 @@ def test_a_layer_has_the_label_of_what_takes_most_of_its_cycles(width, label):
     make = Builder()
     x = make.constant("x", (width, width))
     y = make.op("MatMul", [x, x], (width, width), name="product")
-    make.op("NoSuchOp", [make.constant("z", (1 << 16,)), y], (1 << 16,), name="unknown")
+    make.op("NoSuchOp", [make.constant("z", (1 << 20,)), y], (1 << 20,), name="unknown")
     workload = make.workload()
     ops = tuple(dataclasses.replace(op, layer="dense") for op in workload.ops)
     plan = planning.plan(dataclasses.replace(workload, ops=ops), Settings())
