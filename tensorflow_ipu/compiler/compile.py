@@ -75,12 +75,9 @@ def target_in_force(ordinal: int, arguments: Iterable[Argument]) -> Target:
         arguments: types and shapes of the entry's arguments.
 
     Raises:
-        tf.errors.FailedPreconditionError: If there is no such device.
         ValueError: If POPLAR_ENGINE_OPTIONS is not a JSON object of strings.
     """
-    attached = system.current().with_environment()
-    attached.device(ordinal)
-    return Target(ordinal, attached, tuple(arguments))
+    return Target(ordinal, system.current().with_environment(), tuple(arguments))
 
 
 def compile_cluster(
@@ -114,7 +111,7 @@ def _compiled(
     outside_compilation.check(program)
     if target.system.pre_compiles and not to_file:
         pre_compile.check(program, target)
-    target = _with_replicas(program, target)
+    target = _with_replicas(program, target, to_file)
     refusals.check(program)
     shard_inputs.check(program)
     checks = dropped_checks.find(program)
@@ -136,9 +133,12 @@ def _compiled(
     return executable, program.to_library()
 
 
-def _with_replicas(program: Program, target: Target) -> Target:
+def _with_replicas(program: Program, target: Target, to_file: bool) -> Target:
     """Returns the target with the number of replicas, which passes may depend on."""
     passes.PIPELINE["prune"](program, target)  # unused ops need no IPU
+    needs_device = to_file or not host_evaluation.is_host_evaluated(program, target)
+    if not needs_device and not target.is_configured:
+        return target
     ipus = node_sharding.ipus_used(program)
     replicas = target.system.replication_factor(target.ordinal, ipus) * target.system.process_count
     return dataclasses.replace(target, replicas=replicas)
@@ -233,7 +233,8 @@ def _prepare_to_run(
     """Returns the library that the engine runs, after checking that the device is attached."""
     if executable.system.pre_compiles:
         return pre_compile.zeros_instead(executable, library)
-    system.ensure_attached(executable.ordinal)
+    if executable.on_device or executable.system.has_device(executable.ordinal):
+        system.ensure_attached(executable.ordinal)
     return library
 
 

@@ -141,13 +141,17 @@ class System:
         """Index of this process among these processes, from 0."""
         return int(self.options.multi_replica_process_index) if self.process_count > 1 else 0
 
+    def has_device(self, ordinal: int) -> bool:
+        """Returns whether there is a device with this ordinal."""
+        return 0 <= ordinal < len(self.devices)
+
     def device(self, ordinal: int) -> AttachedDevice:
         """Returns the device with this ordinal.
 
         Raises:
             tf.errors.FailedPreconditionError: there is none.
         """
-        if not 0 <= ordinal < len(self.devices):
+        if not self.has_device(ordinal):
             raise errors.failed_precondition(
                 f"No device target has been configured for ordinal {ordinal}. The configuration "
                 f"has {len(self.devices)} device(s); add one with `auto_select_ipus` or "

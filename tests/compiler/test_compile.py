@@ -138,6 +138,25 @@ def test_a_device_that_is_not_attached_is_an_error():
         _run(_loop(1), np.ones(2, np.float32), device="/device:IPU:1")
 
 
+@pytest.mark.parametrize("shape", [[], [3]])
+def test_scalars_on_an_unattached_device_run(shape):
+    _configure(2)
+    tf1 = tf.compat.v1
+    with tf.Graph().as_default(), tf1.Session() as session:
+        with tf.device("/device:IPU:1"):
+            made = [
+                tf1.get_variable(f"v{value}", initializer=np.full(shape, value), use_resource=True)
+                for value in np.float32([1, 2, 3])
+            ]
+            total = made[0] + made[1] + made[2]
+        session.run(tf1.global_variables_initializer())
+        if shape:
+            with pytest.raises(tf.errors.FailedPreconditionError, match="No device target"):
+                session.run(total)
+        else:
+            assert [session.run(total) for _ in range(2)] == [6.0, 6.0]
+
+
 def test_two_devices_have_programs_of_their_own():
     _configure([1, 2])
     _run(_loop(1), np.ones(2, np.float32), device="/device:IPU:0")

@@ -15,20 +15,20 @@ _ELEMENTWISE = frozenset(
      "Equal", "NotEqual", "LogicalAnd", "LogicalOr", "LogicalNot", "Cast", "FloorDiv", "FloorMod"}
 )  # fmt: skip
 _PASSING = frozenset({"Identity", "IdentityN", "NoOp", "Const"})
+_READING = frozenset({"ReadVariableOp"})
 
 
 def is_host_evaluated(program: Program, target: Target) -> bool:
     """Returns whether the host evaluates a Program without the device.
 
     So it does where the results are constants or inputs, and where all work is elementwise on
-    scalars, as long as nothing has a side effect.
+    scalars, variables included, as long as nothing has a side effect.
     """
     nodes = program.functions[program.entry].node_def
-    if any(argument.is_variable for argument in target.arguments):
-        return False
-    if all(node.op in _PASSING for node in nodes) or _is_constant(nodes):
-        return True
-    return all(node.op in _PASSING | _ELEMENTWISE for node in nodes) and (
+    if not any(argument.is_variable for argument in target.arguments):
+        if all(node.op in _PASSING for node in nodes) or _is_constant(nodes):
+            return True
+    return all(node.op in _PASSING | _ELEMENTWISE | _READING for node in nodes) and (
         all(argument.shape.rank == 0 for argument in target.arguments)
         and all(_is_scalar(node) for node in nodes if node.op == "Const")
     )

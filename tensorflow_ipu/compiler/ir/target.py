@@ -50,6 +50,11 @@ class Target:
         return self.system.flags
 
     @property
+    def is_configured(self) -> bool:
+        """Whether the configuration has the device."""
+        return self.system.has_device(self.ordinal)
+
+    @property
     def key(self) -> bytes:
         """Bytes that are equal for Targets for which equal Programs have equal Executables."""
         hashed = sorted(self.flags.executable_key().items())

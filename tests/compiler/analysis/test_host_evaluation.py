@@ -30,3 +30,13 @@ def test_programs_that_the_host_evaluates_are_found(function, specs, expected):
     arguments = tuple(Argument(s.dtype, s.shape, is_variable=False) for s in specs)
     target = default_target(*arguments)
     assert is_host_evaluated(program_of(function, *specs), target) is expected
+
+
+@pytest.mark.parametrize(("shape", "expected"), [([], True), ([3], False)])
+def test_sums_of_scalar_variables_are_found(shape, expected):
+    first, second = (tf.Variable(tf.ones(shape)) for _ in range(2))
+    argument = Argument(tf.float32, first.shape, is_variable=True)
+    read = program_of(lambda: first + second)
+    assert is_host_evaluated(read, default_target(argument, argument)) is expected
+    written = program_of(lambda: first.assign_add(second).value() + 1.0)
+    assert not is_host_evaluated(written, default_target(argument, argument))
