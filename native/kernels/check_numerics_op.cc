@@ -63,10 +63,11 @@ tensorflow::Status Exception(OpKernelContext* ctx, const char* event, const char
                                   ? ""
                                   : tensorflow::strings::StrCat(" on replica ", launch->replica());
   return tensorflow::errors::Internal(
-      "Tiles in excepted state: floating-point exception on the IPU", replica, ": ", event, " in ",
-      name, " (", op, "), which ", deed,
-      ". [Recovery action: IPU_RESET] IPU will be reset the next time a program is executed. Find "
-      "where the values come from, or set floating_point_behaviour.",
+      "[Poplar][Execute engine] application_runtime_error: [Recovery action: IPU_RESET] Tiles in "
+      "excepted state: floating-point exception on the IPU",
+      replica, ": ", event, " in ", name, " (", op, "), which ", deed,
+      ". IPU will be reset the next time a program is executed. Find where the values come from, "
+      "or set floating_point_behaviour.",
       option, " = False to go on without an error.");
 }
 

@@ -230,8 +230,8 @@ def test_an_exception_fails_its_call_only(tmp_path: Path, replicas: int) -> None
         with pytest.raises(tf.errors.InternalError) as caught:
             call(context, _batch(0))
         for phrase in (
+            "[Poplar][Execute engine] application_runtime_error: [Recovery action: IPU_RESET] "
             "Tiles in excepted state",
-            "[Recovery action: IPU_RESET]",
             "IPU will be reset the next time a program is executed",
         ):
             assert phrase in str(caught.value)

@@ -174,8 +174,8 @@ def classes(function: Callable[..., Any]) -> Callable[[], Any]:
 
 
 TRAP = (
+    "[Poplar][Execute engine] application_runtime_error: [Recovery action: IPU_RESET] "
     "Tiles in excepted state",
-    "[Recovery action: IPU_RESET]",
     "IPU will be reset the next time a program is executed",
 )
 NORMS = {

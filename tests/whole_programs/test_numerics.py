@@ -138,8 +138,8 @@ def test_traps_end_the_program_and_name_the_op(name: str, dtype: tf.DType) -> No
 
 # Programs look for these.
 _TRAP_WORDS = (
+    "[Poplar][Execute engine] application_runtime_error: [Recovery action: IPU_RESET] "
     "Tiles in excepted state",
-    "[Recovery action: IPU_RESET]",
     "IPU will be reset the next time a program is executed",
 )
 

@@ -315,7 +315,7 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
             raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors.{added}")
 
 
-# How the error of a floating-point event begins.
+# Words of the error of a floating-point event.
 EXCEPTED = "Tiles in excepted state"
 
 
