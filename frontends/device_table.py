@@ -111,8 +111,8 @@ def add(ipus: int, number: int | None = None, instances: Instances | None = None
     """
     if is_fixed():
         return None
-    if system.current().machine.is_model:
-        return _add_to_model(ipus, instances)
+    if not _are_listed(ipus):
+        return _add_by_size(ipus, instances)
     present = _present()
     for before in (present, present[: _kept()]):
         busy = {ipu for entry in before for ipu in entry.ipus}
@@ -143,8 +143,18 @@ def _kept() -> int:
     return max((entry.ordinal for entry in _taken.values()), default=-1) + 1
 
 
-def _add_to_model(ipus: int, instances: Instances | None) -> int | None:
-    """Does the same with the IPU model of the flags, which has any number of IPUs."""
+def _are_listed(ipus: int) -> bool:
+    """Returns whether the machine lists a new device and those of the configuration in force.
+
+    It lists none of the IPU model of the flags, and none with more IPUs than the machine has.
+    """
+    devices = system.current().devices if system.is_configured() else ()
+    sizes = system.current().machine.sizes
+    return ipus in sizes and all(device.num_ipus in sizes for device in devices)
+
+
+def _add_by_size(ipus: int, instances: Instances | None) -> int | None:
+    """Adds a device by its number of IPUs: the machine does not list all of them."""
     devices = system.current().devices[: _kept()] if system.is_configured() else ()
     sizes = [device.num_ipus for device in devices]
     return len(sizes) if _configured([], [*sizes, ipus], instances) else None

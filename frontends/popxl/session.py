@@ -41,7 +41,6 @@ StreamBufferMaps = Union[d2hStreamBufferMaps, h2dStreamBufferMaps]
 _log = Logger("devicex")
 # The name of a session in the folders of reports.
 _NAME = "inference"
-_DEVICE_TYPES = ("ipu_hw", "ipu_model", "cpu")
 
 
 class Session:
@@ -58,20 +57,18 @@ class Session:
 
         Args:
             ir: the Ir.
-            device_desc: "ipu_hw", "ipu_model" or "cpu": all are the simulated IPUs.
+            device_desc: "ipu_hw", "ipu_model" or "cpu": all are the simulated IPUs. Or a
+                `popart.DeviceInfo`: if that is attached, so is the session now, and until
+                `detach()` of the device.
             weights_to_host_on_exit: whether the values of variables come to the host at the end of
                 `with session:`. They do not if a variable is a file that is open for reading only.
 
         Raises:
             ValueError: If the device is unknown, or is "cpu" for more than one IPU.
-            RuntimeError: If there is nothing to run, or replicas are missing.
+            RuntimeError: If there is nothing to run, replicas are missing, or there is no such
+                device.
             popart.popart_exception: If the order of modifications is not fixed.
         """
-        if device_desc not in _DEVICE_TYPES:
-            raise ValueError(
-                f"Incorrect device type provided: {device_desc!r}. Expected one of: "
-                f"{', '.join(_DEVICE_TYPES)}."
-            )
         total = ir.instance_replication_factor * ir.instances.count
         if total != ir.replication_factor:
             raise RuntimeError(
@@ -81,12 +78,8 @@ class Session:
             )
         if not ir.main_graph.ops:
             raise RuntimeError("The Ir has no graphs with ops: there is nothing to run.")
-        self._ipus = devices.ipus_needed(uses.ipus_used(ir), ir.instance_replication_factor)
-        if device_desc == "cpu" and self._ipus > 1:
-            raise ValueError(
-                "The device 'cpu' does not have multiple devices, and the program needs "
-                f"{self._ipus} IPUs. Use 'ipu_hw' or 'ipu_model'."
-            )
+        ipus = devices.ipus_needed(uses.ipus_used(ir), ir.instance_replication_factor)
+        self._device = devices.choose(device_desc, ipus, ir.instances)
         if ir.session_options.value("enableInplaceAmbiguityChecking"):
             for graph in reachable(ir.main_graph):
                 ambiguity.check(graph)
@@ -94,19 +87,26 @@ class Session:
             copies.warn(graph)
         ir.close()
         self.ir_ = ir
-        self._device_desc = device_desc
         self._weights_to_host_on_exit = weights_to_host_on_exit
         self._depth = 0
+        self._stays_attached = False
         self._programs: dict[int, programs.Program] = {}
         self._program: programs.Program | None = None
         self._transfers = Transfers(ir)
         self._all_variables = ir.main_graph.variables
         if not all(map(host_values.is_writable, self._all_variables)):
             self._weights_to_host_on_exit = False
-        devices.expect(self, self._ipus)
+        ir.session_options.warn_of_ignored()
+        if self._cache_folder is None:
+            executable_cache.log_compiling()
+        if self._device.is_attached:
+            self._attach()
+        elif self._cache_folder is not None and devices.can_attach():
+            self._prepare(self._device.attach())
+            self._device.detach()
 
     def __repr__(self) -> str:
-        return f"Session[{self._device_desc} {self._ipus} IPUs of {self.ir_!r}]"
+        return f"Session[{self._device!r} of {self.ir_!r}]"
 
     @property
     def ir(self) -> Ir:
@@ -116,25 +116,31 @@ class Session:
     @property
     def is_attached(self) -> bool:
         """Whether it has a device."""
-        return self._program is not None
+        return self._program is not None and self._device.is_attached
 
     def __enter__(self) -> Session:
         """Attaches to a device and brings the variables to it, unless it is attached already."""
         if self._depth == 0:
-            self._attach()
+            self._stays_attached = self.is_attached
+            if not self._stays_attached:
+                self._attach()
         self._depth += 1
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        """At the end of the outermost `with`, fetches the variables and gives the device back."""
+        """At the end of the outermost `with`, fetches the variables and gives the device back.
+
+        A device that was attached before stays so.
+        """
         self._depth -= 1
         if self._depth:
             return
         try:
-            if kind is None and self._weights_to_host_on_exit:
+            if kind is None and self._weights_to_host_on_exit and self.is_attached:
                 self.weights_to_host()
         finally:
-            self._detach()
+            if not self._stays_attached:
+                self._detach()
 
     def run(
         self,
@@ -327,15 +333,9 @@ class Session:
 
     def _attach(self) -> None:
         """Takes a device and brings the variables to it."""
-        ordinal = devices.attach(self, self.ir_.instances)
+        ordinal = self._device.attach()
         try:
-            devices.check_replicas(
-                ordinal, uses.ipus_used(self.ir_), self.ir_.instance_replication_factor
-            )
-            with eager_context.eager_mode():
-                if ordinal not in self._programs:
-                    self._programs[ordinal] = self._prepared(ordinal)
-            self._program = self._programs[ordinal]
+            self._program = self._prepare(ordinal)
             for variable in self._all_variables:
                 _log.trace(f"Reusing TensorData for d2hWeightBuffer of tensor {variable.id}")
             self.weights_from_host()
@@ -343,30 +343,48 @@ class Session:
             self._detach()
             raise
 
-    def _prepared(self, ordinal: int) -> programs.Program:
-        """Makes the program for a device; with a cache it is compiled now, else at the first run.
+    @property
+    def _cache_folder(self) -> str | None:
+        """The folder of the cache of compiled programs; None without a cache."""
+        options = self.ir_.session_options
+        return options.value("cachePath") if options.value("enableEngineCaching") else None
 
-        The first time it is logged whether a file of the cache has the program.
+    def _prepare(self, ordinal: int) -> programs.Program:
+        """Returns the program for a device, which is made the first time.
+
+        Args:
+            ordinal: of the device, which the session has.
+        """
+        devices.check_replicas(
+            ordinal, uses.ipus_used(self.ir_), self.ir_.instance_replication_factor
+        )
+        if ordinal not in self._programs:
+            with eager_context.eager_mode():
+                self._programs[ordinal] = self._made(ordinal)
+        return self._programs[ordinal]
+
+    def _made(self, ordinal: int) -> programs.Program:
+        """Makes the program for a device; it is compiled at the first run.
+
+        The first one is compiled now if there is a cache, or a report is asked for.
         """
         program = programs.Program(self.ir_, ordinal)
+        if self._programs:
+            return program
         options = self.ir_.session_options
-        is_first = not self._programs
         engine, is_kept = options.value("engineOptions"), False
-        folder = options.value("cachePath") if options.value("enableEngineCaching") else None
+        folder = self._cache_folder
         executable: Executable | None = None
         if folder is not None:
             changed = sorted(map(repr, options.changed_in_program().items()))
-            text = repr((self._device_desc, self._ipus, changed))
+            text = repr((self._device, changed))
             executable, is_kept = cached_programs.prepare(program.cluster, ordinal, folder, text)
-        elif is_first:
-            executable_cache.log_compiling()
-            if any(name.startswith("autoReport.") for name in engine):
-                executable, _ = ahead_of_time.compile_cluster(program.cluster, ordinal)
-        if is_first and executable is not None:
+        elif any(name.startswith("autoReport.") for name in engine):
+            executable, _ = ahead_of_time.compile_cluster(program.cluster, ordinal)
+        if executable is not None:
             self._profile(executable, engine, folder, is_kept)
-        if is_first:
-            _log.info("Graph compiled")
-            _log.info("Engine loaded")
+        _log.info("Graph compiled")
+        _log.info("Engine loaded")
         return program
 
     def _profile(
@@ -383,7 +401,7 @@ class Session:
     def _detach(self) -> None:
         """Gives the device back."""
         self._program = None
-        devices.detach(self)
+        self._device.detach()
 
     def _attached(self, what: str) -> programs.Program:
         """Returns the program of the device.
@@ -391,7 +409,7 @@ class Session:
         Raises:
             ValueError: If the session has none.
         """
-        if self._program is None:
+        if self._program is None or not self._device.is_attached:
             raise ValueError(
                 f"Must be attached to device to call {what}. Call it in `with session:`."
             )

@@ -11,13 +11,14 @@ from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
 from tensorflow_ipu.device.attachment import AttachedDevice, System, ipus_reserved
 
 
-def build(options: IpuOptions, parsed: Flags, generation: int) -> System:
+def build(options: IpuOptions, parsed: Flags, generation: int, with_models: bool = False) -> System:
     """Checks options and gives every device its IPUs.
 
     Args:
         options: the options, with a value for each.
         parsed: the flags of the process.
         generation: the generation of the result.
+        with_models: whether a device may have more IPUs than the machine: then it is a model.
 
     Returns:
         The system, attached to nothing yet.
@@ -33,7 +34,7 @@ def build(options: IpuOptions, parsed: Flags, generation: int) -> System:
         generation=generation,
         config=config,
         options=options,
-        devices=_devices(config, machine),
+        devices=_devices(config, machine, with_models),
         machine=machine,
         flags=parsed,
     )
@@ -51,7 +52,7 @@ def _machine(config: IPUConfig, parsed: Flags) -> Machine:
     return Machine(chips.get(connection.version))
 
 
-def _devices(config: IPUConfig, machine: Machine) -> tuple[AttachedDevice, ...]:
+def _devices(config: IPUConfig, machine: Machine, with_models: bool) -> tuple[AttachedDevice, ...]:
     """Returns the devices with their IPUs in selection order."""
     busy: set[int] = set()
     devices = []
@@ -60,6 +61,9 @@ def _devices(config: IPUConfig, machine: Machine) -> tuple[AttachedDevice, ...]:
         connection = config.device_connection.type
         if machine.is_model or (not by_id and not connection.attaches):
             ipus = _numbered(ordinal, value, len(busy), machine)
+        elif with_models and not by_id and value > machine.num_ipus:
+            beyond = sum(ipu >= machine.num_ipus for ipu in busy)
+            ipus = _numbered(ordinal, value, machine.num_ipus + beyond, machine)
         else:
             ipus = _select(ordinal, value, by_id, busy, connection, machine)
         order = selection_permutation(config.selection_order, len(ipus))

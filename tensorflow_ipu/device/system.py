@@ -167,7 +167,8 @@ def configure_ipu_system(
 def reconfigure(config: IPUConfig) -> None:
     """Attaches IPUs as `configure_ipu_system` does, without warnings about earlier ones.
 
-    That is for front ends whose sessions and devices choose IPUs themselves.
+    That is for front ends whose sessions and devices choose IPUs themselves. Theirs may have more
+    IPUs than the machine: these are models of IPUs.
 
     Args:
         config: the configuration.
@@ -175,15 +176,17 @@ def reconfigure(config: IPUConfig) -> None:
     Raises:
         Exception: As `configure_ipu_system` does.
     """
-    _apply(config, lambda: None)
+    _apply(config, lambda: None, with_models=True)
 
 
-def _apply(config: IPUConfig | IpuOptions, replacing: Callable[[], None]) -> None:
+def _apply(
+    config: IPUConfig | IpuOptions, replacing: Callable[[], None], with_models: bool = False
+) -> None:
     """Attaches devices, after calling a function if others are attached."""
     process.use()
     poplar_options.check_environment()
     with _state.change:
-        built = build(_options(config), flags.parsed(), _state.generation + 1)
+        built = build(_options(config), flags.parsed(), _state.generation + 1, with_models)
         system = dataclasses.replace(built, configured_at=caller.line())
         if _state.configured is not None:
             if system.same_settings(_state.configured):

@@ -95,6 +95,17 @@ def test_the_configuration_decides_on_the_devices(settings, expected):
     assert system.device(0).num_ipus == len(expected[0])
 
 
+def test_devices_of_front_ends_beyond_the_machine_are_models():
+    config = IPUConfig()
+    config.auto_select_ipus = [2, 32, 1, 64]
+    system.reconfigure(config)
+    assert ipus() == [(5, 7), tuple(range(16, 48)), (0,), tuple(range(48, 112))]
+    assert system.current().replication_factor(3, 4) == 16
+    config.auto_select_ipus = [17]
+    with pytest.raises(tf.errors.FailedPreconditionError, match="a power of two"):
+        system.reconfigure(config)
+
+
 @pytest.mark.parametrize("count", [0, -1, 3, 17, 32])
 def test_an_unsupported_number_of_ipus_is_refused(count):
     with pytest.raises(tf.errors.FailedPreconditionError, match="Unsupported number of IPUs"):

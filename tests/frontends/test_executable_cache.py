@@ -69,3 +69,26 @@ def test_equal_programs_are_loaded_and_others_compiled(tmp_path, popart_log, mon
     monkeypatch.delenv("POPXL_CACHE_DIR")
     run()
     assert popart_log().count(COMPILES, LOADS) == (1, 0)
+
+
+def test_a_session_is_compiled_when_it_is_made(tmp_path, popart_log, monkeypatch):
+    def make():
+        ir = popxl.Ir()
+        with ir.main_graph:
+            out = popxl.d2h_stream((), popxl.float32)
+            ops.host_store(out, popxl.variable(1.0) + 1)
+        return popxl.Session(ir, "ipu_model"), out
+
+    first, out = make()
+    assert popart_log().count(COMPILES, LOADS) == (1, 0)
+    monkeypatch.setenv("POPXL_CACHE_DIR", str(tmp_path))
+    for counts in ((1, 0), (0, 1)):
+        session, cached = make()
+        assert popart_log().count(COMPILES, LOADS) == counts
+        assert len(list(tmp_path.glob("*.popef"))) == 1
+    with first, session:
+        late, _ = make()
+        assert first.run()[out] == session.run()[cached] == 2
+        assert popart_log().count(COMPILES, LOADS) == (0, 0)
+    with late:
+        assert popart_log().count(COMPILES, LOADS) == (0, 1)

@@ -7,6 +7,7 @@ import weakref
 from concurrent import futures
 
 import numpy as np
+import popart
 import popxl
 import pytest
 from popxl import ops
@@ -304,8 +305,57 @@ def test_a_number_of_replicas_that_no_device_runs_is_refused():
 
 
 def test_more_ipus_than_the_machine_has_are_refused():
-    with pytest.raises(RuntimeError, match="Failed to acquire device"):
-        popxl.Session(counter(1, 32)[0], "ipu_hw").__enter__()
+    with pytest.raises(RuntimeError, match="Failed to acquire device: the program needs 32 IPUs"):
+        popxl.Session(counter(1, 32)[0], "ipu_hw")
+
+
+def test_a_model_has_more_ipus_than_the_machine():
+    ir = popxl.Ir(256)
+    data = np.arange(256, dtype=np.float32)
+    with ir.main_graph:
+        x = popxl.variable(data, replica_grouping=ir.replica_grouping(1, 1))
+        out = popxl.d2h_stream((), popxl.float32)
+        ops.host_store(out, ops.collectives.replicated_all_reduce(x) - x)
+    with popxl.Session(ir, "ipu_model") as session:
+        np.testing.assert_array_equal(session.run()[out], data.sum() - data)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_an_attached_device_attaches_its_session(replicas, popart_log):
+    ir, x, y, total = counter(1, replicas)
+    device = popart.DeviceManager().acquireAvailableDevice(replicas)
+    session = popxl.Session(ir, device)
+    assert session.is_attached
+    data = np.ones((replicas, 2) if replicas > 1 else 2)
+    session.run({x: data})
+    with session:
+        np.testing.assert_array_equal(session.run({x: data})[y], data * 2)
+    assert session.is_attached
+    assert popart_log().count("Starting compilation", "Writing weights from host, ") == (1, 1)
+    device.detach()
+    assert not session.is_attached
+    with session:
+        session.run({x: data})
+    np.testing.assert_array_equal(total.data, [3, 3])
+    assert not device.isAttached
+
+
+def test_given_devices_that_do_not_fit_are_refused():
+    manager = popart.DeviceManager()
+    with (
+        manager.createIpuModelDevice({"numIPUs": 2}) as device,
+        pytest.raises(RuntimeError, match="needs 1 IPUs, and the given device has 2"),
+    ):
+        popxl.Session(counter()[0], device)
+    session = popxl.Session(counter()[0], manager.createOfflineIPUDevice({"numIPUs": 1}))
+    with pytest.raises(RuntimeError, match="Could not attach to device"):
+        session.__enter__()
+    with manager.createIpuModelDevice({"numIPUs": 32}) as device:
+        ir, x, y, _ = counter(1, 32)
+        with popxl.Session(ir, device) as session:
+            np.testing.assert_array_equal(
+                session.run({x: np.ones((32, 2))})[y], np.full((32, 2), 2)
+            )
 
 
 @pytest.fixture
