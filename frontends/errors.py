@@ -1,10 +1,14 @@
-"""The exceptions of PopART that PopXL raises too."""
+"""The exceptions of PopART that other front ends and shared modules raise too."""
 
 from __future__ import annotations
 
 
 class popart_exception(Exception):  # noqa: N801 - the name of the original
     """A program breaks a rule of PopART; programs know it as `popart.popart_exception`."""
+
+
+class popart_internal_exception(popart_exception):  # noqa: N801
+    """Something does not fit what PopART expects inside."""
 
 
 class poplar_exception(Exception):  # noqa: N801

@@ -212,14 +212,19 @@ def _split(fullname: str) -> "tuple[str, str, dict[str, str]]":
 def _name_loaded(root: str) -> None:
     """Gives the modules that a package has loaded the names of its table, too.
 
-    So importing one later finds it, and leaves the attributes of the package alone: some are
+    So importing one later finds it, and leaves the attributes that the package has alone: some are
     functions with the name of their module.
     """
     prefix, table = _ROOTS[root]
     for name, path in table.items():
         loaded = sys.modules.get(f"{PACKAGE}.{path}")
         if len(name) > len(prefix) and name.startswith(prefix) and loaded is not None:
-            sys.modules.setdefault(f"{root}.{name[len(prefix) :]}", loaded)
+            public = f"{root}.{name[len(prefix) :]}"
+            sys.modules.setdefault(public, loaded)
+            parent, _, child = public.rpartition(".")
+            package = sys.modules.get(parent)
+            if package is not None and not hasattr(package, child):
+                setattr(package, child, loaded)
 
 
 def _use(fullname: str) -> None:

@@ -7,7 +7,21 @@ from typing import Any
 import numpy as np
 
 from tensorflow_ipu.frontends import enums as _enums
+from tensorflow_ipu.frontends.locations import (
+    TensorLocation,
+    TensorLocationSettings,
+    VariableSettings,
+)
 from tensorflow_ipu.frontends.logs import Logger
+from tensorflow_ipu.frontends.option_groups import (
+    AccumulateOuterFragmentSettings,
+    AutodiffSettings,
+    AutomaticLossScalingSettings,
+    BatchSerializationSettings,
+    ExecutionPhaseSettings,
+    ExperimentalSettings,
+    ReplicatedCollectivesSettings,
+)
 from tensorflow_ipu.frontends.popart import errors as _errors
 from tensorflow_ipu.frontends.popart.building.core import BuilderCore
 from tensorflow_ipu.frontends.popart.building.graphcore import AiGraphcoreOpset1
@@ -24,11 +38,6 @@ from tensorflow_ipu.frontends.popart.debugging.files import (
 )
 from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
 from tensorflow_ipu.frontends.popart.devices import DeviceManager
-from tensorflow_ipu.frontends.popart.locations import (
-    TensorLocation,
-    TensorLocationSettings,
-    VariableSettings,
-)
 from tensorflow_ipu.frontends.popart.model import reserved as _reserved
 from tensorflow_ipu.frontends.popart.operators import (
     OpDefinition,
@@ -45,16 +54,6 @@ from tensorflow_ipu.frontends.popart.optimizers.sgd import SGD, ConstSGD
 from tensorflow_ipu.frontends.popart.optimizers.values import OptimizerValue, OptimizerValueMap
 from tensorflow_ipu.frontends.popart.options.patterns import Patterns
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
-from tensorflow_ipu.frontends.popart.options.settings import (
-    AccumulateOuterFragmentSettings,
-    AutodiffSettings,
-    AutomaticLossScalingSettings,
-    BatchSerializationSettings,
-    ExecutionPhaseSettings,
-    ExperimentalSettings,
-    ReplicatedCollectivesSettings,
-)
-from tensorflow_ipu.frontends.popart.replica_groups import CommGroup, ReplicaGrouping
 from tensorflow_ipu.frontends.popart.sessions.inference import InferenceSessionCore
 from tensorflow_ipu.frontends.popart.sessions.training import TrainingSessionCore
 from tensorflow_ipu.frontends.popart.stepio import (
@@ -68,6 +67,7 @@ from tensorflow_ipu.frontends.popart.stepio import (
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.frontends.popart.tools.graph_transformer import GraphTransformer
 from tensorflow_ipu.frontends.popart.tools.numerics_report import NumericsReport
+from tensorflow_ipu.frontends.replica_groups import CommGroup, ReplicaGrouping
 
 # Names of the original.
 _BuilderCore = BuilderCore

@@ -8,6 +8,7 @@ from typing import Any
 from tensorflow_ipu.frontends import logs
 from tensorflow_ipu.frontends.errors import (
     popart_exception,
+    popart_internal_exception,
     poplar_application_runtime_error,
     poplar_exception,
     poplar_runtime_error,
@@ -29,10 +30,6 @@ __all__ = [
     "popart_internal_exception",
     "popart_runtime_error",
 ]
-
-
-class popart_internal_exception(popart_exception):
-    """Something does not fit what PopART expects inside."""
 
 
 class popart_runtime_error(popart_exception):

@@ -62,7 +62,7 @@ def add_all(
     check_in_graph(graph, tensors)
     check_same_place(tensors)
     specs = kind.infer([tensor.spec for tensor in tensors], **attributes)
-    default = [f"{kind.type.lower()}_out"] * len(specs)
+    default = [kind.output_name] * len(specs)
     return add_op(kind, tensors, names or default, specs, (), attributes).outputs
 
 

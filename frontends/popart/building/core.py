@@ -13,6 +13,7 @@ import onnx
 from onnx import defs, helper
 
 from tensorflow_ipu import private_files
+from tensorflow_ipu.frontends.locations import VariableSettings
 from tensorflow_ipu.frontends.logs import Logger
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.building import inference, windows
@@ -31,7 +32,6 @@ from tensorflow_ipu.frontends.popart.debugging.context import (
 )
 from tensorflow_ipu.frontends.popart.enums import RecomputeType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.locations import VariableSettings
 from tensorflow_ipu.frontends.popart.lowering import node_types
 from tensorflow_ipu.frontends.popart.model import external_data, loading, tensors
 from tensorflow_ipu.frontends.popart.options.patterns import EXCLUDED_PATTERNS

@@ -15,8 +15,8 @@ from tensorflow_ipu.frontends.popart.enums import (
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops.kinds import COMM_GROUP
-from tensorflow_ipu.frontends.popart.replica_groups import CommGroup
 from tensorflow_ipu.frontends.popart.signatures import checked, refused
+from tensorflow_ipu.frontends.replica_groups import CommGroup
 
 
 @checked

@@ -13,9 +13,9 @@ import numpy as np
 import onnx
 import tensorflow as tf
 
+from tensorflow_ipu.frontends.option_groups import AutomaticLossScalingSettings
 from tensorflow_ipu.frontends.popart.enums import GradientTensorTrackingMethod
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.options.settings import AutomaticLossScalingSettings
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
 
 #: The tensor with the loss scale that the gradients of a micro-batch are made with.

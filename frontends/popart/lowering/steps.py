@@ -12,8 +12,8 @@ from tensorflow_ipu.frontends.popart.lowering.training import Training
 from tensorflow_ipu.frontends.popart.model.imports import Model
 from tensorflow_ipu.frontends.popart.ops.kinds import Numerics
 from tensorflow_ipu.frontends.popart.options.planned import NO_OPTIONS, ProgramOptions
-from tensorflow_ipu.frontends.popart.replica_groups import ReplicaGrouping
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
+from tensorflow_ipu.frontends.replica_groups import ReplicaGrouping
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu.frontends.option_groups import AutomaticLossScalingSettings
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.enums import MeanReductionStrategy, ReductionType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
@@ -19,7 +20,6 @@ from tensorflow_ipu.frontends.popart.optimizers.optimizer import (
     LOSS_SCALING_TENSOR,
     Optimizer,
 )
-from tensorflow_ipu.frontends.popart.options.settings import AutomaticLossScalingSettings
 
 GRADIENT = "Gradient___"
 ACCUMULATOR = "Accum___"

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import defs
 
+from tensorflow_ipu.frontends.locations import VariableSettings
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.enums import (
     CommGroupType,
@@ -16,12 +17,11 @@ from tensorflow_ipu.frontends.popart.enums import (
     VariableRetrievalMode,
 )
 from tensorflow_ipu.frontends.popart.errors import add_note, popart_exception
-from tensorflow_ipu.frontends.popart.locations import VariableSettings
 from tensorflow_ipu.frontends.popart.model import external_data, loading, reserved
 from tensorflow_ipu.frontends.popart.ops import kinds
-from tensorflow_ipu.frontends.popart.replica_groups import CommGroup, ReplicaGrouping
 from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
+from tensorflow_ipu.frontends.replica_groups import CommGroup, ReplicaGrouping
 
 # Ops that run although nobody needs what they make.
 _KEPT = ("PrintTensor", "Abort", "CopyVarUpdate")

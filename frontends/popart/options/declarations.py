@@ -7,9 +7,9 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
+from tensorflow_ipu.frontends import option_groups
+from tensorflow_ipu.frontends.locations import TensorLocationSettings
 from tensorflow_ipu.frontends.popart import enums
-from tensorflow_ipu.frontends.popart.locations import TensorLocationSettings
-from tensorflow_ipu.frontends.popart.options import settings
 
 
 class Effect(enum.Enum):
@@ -50,7 +50,7 @@ V, P, W, S = Effect.VALUES, Effect.PLAN, Effect.IGNORED, Effect.STORED
 # Name -> default or what makes it, effect, meaning.
 _ROWS: dict[str, tuple[Any, Effect, str]] = {
     "accumulateOuterFragmentSettings": (
-        settings.AccumulateOuterFragmentSettings,
+        option_groups.AccumulateOuterFragmentSettings,
         V,
         "order of the updates of pipelines; clip norms need another one than Serial",
     ),
@@ -73,12 +73,12 @@ _ROWS: dict[str, tuple[Any, Effect, str]] = {
         "whether the backward pass computes activations again",
     ),
     "automaticLossScalingSettings": (
-        settings.AutomaticLossScalingSettings,
+        option_groups.AutomaticLossScalingSettings,
         V,
         "how the loss scale follows float16 gradients",
     ),
     "batchSerializationSettings": (
-        settings.BatchSerializationSettings,
+        option_groups.BatchSerializationSettings,
         W,
         "whether ops split the batch into parts",
     ),
@@ -161,11 +161,11 @@ _ROWS: dict[str, tuple[Any, Effect, str]] = {
         "whether the scale of a float16 loss is kept in float32",
     ),
     "executionPhaseSettings": (
-        settings.ExecutionPhaseSettings,
+        option_groups.ExecutionPhaseSettings,
         P,
         "phases of the program, and the IPUs that they take turns on",
     ),
-    "experimentalSettings": (settings.ExperimentalSettings, S, "options that may go again"),
+    "experimentalSettings": (option_groups.ExperimentalSettings, S, "options that may go again"),
     "explicitRecomputation": (False, S, "whether recomputation is ops of the graph"),
     "exportPoplarComputationGraph": (
         False,
@@ -223,7 +223,7 @@ _ROWS: dict[str, tuple[Any, Effect, str]] = {
     "rearrangeAnchorsOnHost": (True, W, "where the layout of anchors changes"),
     "rearrangeStreamsOnHost": (False, W, "where the layout of inputs changes"),
     "replicatedCollectivesSettings": (
-        settings.ReplicatedCollectivesSettings,
+        option_groups.ReplicatedCollectivesSettings,
         W,
         "which collectives are merged",
     ),
@@ -264,9 +264,3 @@ def _maker(default: Any) -> Callable[[], Any]:
 
 
 OPTIONS = {name: Option(name, _maker(row[0]), *row[1:]) for name, row in _ROWS.items()}
-
-# Former names of options.
-ALIASES = {
-    "defaultPrefetchBufferingDepth": "defaultBufferingDepth",
-    "prefetchBufferingDepthMap": "bufferingDepthMap",
-}

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends import executable_cache
 from tensorflow_ipu.frontends.logs import Logger
+from tensorflow_ipu.frontends.option_groups import FORMER_NAMES
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.options.declarations import ALIASES, OPTIONS, Effect
+from tensorflow_ipu.frontends.popart.options.declarations import OPTIONS, Effect
 
 
 def _property(name: str) -> property:
@@ -52,7 +53,7 @@ class _Declared:
         super().__init_subclass__()
         for name in OPTIONS:
             setattr(cls, name, _property(name))
-        for name, target in ALIASES.items():
+        for name, target in FORMER_NAMES.items():
             setattr(cls, name, _alias(name, target))
 
 
@@ -78,9 +79,7 @@ class SessionOptions(_Declared):
     def changed(self) -> dict[str, Any]:
         """Returns the options that do not have their defaults, by name."""
         return {
-            name: value
-            for name, value in self._values.items()
-            if _comparable(value) != _comparable(OPTIONS[name].default())
+            name: value for name, value in self._values.items() if value != OPTIONS[name].default()
         }
 
     def copied(self) -> SessionOptions:
@@ -137,7 +136,3 @@ class SessionOptions(_Declared):
                     f"SessionOptions.{name} changes only memory and time on the chip; it has no "
                     "effect on the simulated IPU."
                 )
-
-
-def _comparable(value: Any) -> Any:
-    return repr(value) if hasattr(value, "location") else value

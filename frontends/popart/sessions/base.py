@@ -31,10 +31,10 @@ from tensorflow_ipu.frontends.popart.ops.kinds import Numerics
 from tensorflow_ipu.frontends.popart.options.patterns import Patterns
 from tensorflow_ipu.frontends.popart.options.planned import program_options
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
-from tensorflow_ipu.frontends.popart.replica_groups import ReplicaGrouping
 from tensorflow_ipu.frontends.popart.sessions import device_limits
 from tensorflow_ipu.frontends.popart.sessions.weights import HostWeights
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
+from tensorflow_ipu.frontends.replica_groups import ReplicaGrouping
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.alternatives import capacity
 from tensorflow_ipu.planner.plan import Plan

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorflow_ipu.frontends.locations import TensorLocation, TensorLocationSettings
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.enums import (
     AccumulateOuterFragmentSchedule,
@@ -17,7 +18,6 @@ from tensorflow_ipu.frontends.popart.enums import (
     TensorStorage,
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.locations import TensorLocation, TensorLocationSettings
 from tensorflow_ipu.frontends.popart.lowering import nodes
 from tensorflow_ipu.frontends.popart.lowering.places import homes_of, places_of, stage_ipus
 from tensorflow_ipu.frontends.popart.lowering.schedules import Location, Schedule

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ from tensorflow_ipu.frontends.popxl.core.views import View
 Attributes = Mapping[str, Any]
 Infer = Callable[..., Sequence[TensorSpec]]
 Compute = Callable[..., Any]
+
+# Types whose words a name of an output joins.
+_COMPOUNDS = re.compile("MatMul|OneHot|ArgMax|ArgMin|CumSum|TopK|IsInf|IsNaN|LogSum|SumSquare")
 
 
 class Gradient(enum.Enum):
@@ -87,6 +91,12 @@ class OpKind:
     def name(self) -> str:
         """What listings call it."""
         return self.listed or self.type
+
+    @property
+    def output_name(self) -> str:
+        """Default name of its outputs: "add_lhs_inplace_out" for "AddLhsInplace"."""
+        words = _COMPOUNDS.sub(lambda found: found.group().capitalize(), self.name)
+        return re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", words).lower() + "_out"
 
 
 KINDS: dict[str, OpKind] = {}

@@ -17,6 +17,16 @@ from tensorflow_ipu.frontends.enums import (
     SyntheticDataMode,
     VirtualGraphMode,
 )
+from tensorflow_ipu.frontends.locations import TensorLocationSettings
+from tensorflow_ipu.frontends.option_groups import (
+    FORMER_NAMES,
+    AccumulateOuterFragmentSettings,
+    AutomaticLossScalingSettings,
+    BatchSerializationSettings,
+    ExecutionPhaseSettings,
+    ExperimentalSettings,
+    ReplicatedCollectivesSettings,
+)
 
 _PROPORTION, _PARTIALS = "availableMemoryProportion", "partialsType"
 _SUMS = {"half": "float16", "float": "float32"}
@@ -95,9 +105,14 @@ _WITHOUT_EFFECT: Mapping[str, Any] = {
 }
 #: Options that are kept, with a warning: in the original they change values, memory or time.
 _IGNORED: Mapping[str, Any] = {
+    "accumulateOuterFragmentSettings": AccumulateOuterFragmentSettings,
     "accumulationAndReplicationReductionType": ReductionType.Sum,
     "accumulationFactor": 1,
+    "accumulatorTensorLocationSettings": TensorLocationSettings,
+    "activationTensorLocationSettings": TensorLocationSettings,
     "autoRecomputation": RecomputationType.NoRecompute,
+    "automaticLossScalingSettings": AutomaticLossScalingSettings,
+    "batchSerializationSettings": BatchSerializationSettings,
     "bufferingDepthMap": dict,
     "constantWeights": True,
     "createImplicitPipeliningFwdOnlyProgram": False,
@@ -116,13 +131,17 @@ _IGNORED: Mapping[str, Any] = {
     "enableStableNorm": False,
     "enableSupportedDataTypeCasting": True,
     "ensureFp32LossScaleTensor": False,
+    "executionPhaseSettings": ExecutionPhaseSettings,
+    "experimentalSettings": ExperimentalSettings,
     "groupNormStridedChannelGrouping": False,
     "hardwareInstrumentations": lambda: {Instrumentation.Outer},
     "meanAccumulationAndReplicationReductionStrategy": MeanReductionStrategy.Post,
     "mergeVarUpdate": MergeVarUpdateType.Off,
     "mergeVarUpdateMemThreshold": 1000000,
+    "optimizerStateTensorLocationSettings": TensorLocationSettings,
     "rearrangeAnchorsOnHost": True,
     "rearrangeStreamsOnHost": False,
+    "replicatedCollectivesSettings": ReplicatedCollectivesSettings,
     "scheduleNonWeightUpdateGradientConsumersEarly": False,
     "stashAllTensorsInferencePipeline": False,
     "subgraphCopyingStrategy": SubgraphCopyingStrategy.OnEnterAndExit,
@@ -130,6 +149,7 @@ _IGNORED: Mapping[str, Any] = {
     "tensorLocationSettingsOverride": dict,
     "updatableNamedBuffers": list,
     "virtualGraphSplitRatios": list,
+    "weightTensorLocationSettings": TensorLocationSettings,
 }
 _SILENT = {**_PLANNED, **_COMPUTED, **_REPLICAS, **_OF_FILES, **_WITHOUT_EFFECT}
 #: The default of each option.
@@ -163,13 +183,20 @@ class SessionOptions:
         return {k: v for k, v in self.changed().items() if k not in others}
 
     def __setattr__(self, name: str, value: Any) -> None:
+        name = FORMER_NAMES.get(name, name)
         if name not in _SILENT:
-            known = "" if name in DEFAULTS else ": it is not known"
-            warn_once("The session option %s has no effect here%s.", name, known)
+            _warn(name)
         object.__setattr__(self, name, value)
+
+    def warn_of_ignored(self) -> None:
+        """Warns of each option without effect that a program has changed, also field by field."""
+        for name in self.changed().keys() & _IGNORED.keys():
+            _warn(name)
 
     def __getattr__(self, name: str) -> Any:
         # Options that nobody has set: containers of the original are filled in place.
+        if name in FORMER_NAMES:
+            return getattr(self, FORMER_NAMES[name])
         if name.startswith("_"):
             raise AttributeError(name)
         if name.endswith("Options"):
@@ -195,6 +222,10 @@ class SessionOptions:
             name: its name, one that has an effect.
         """
         return vars(self)[name]
+
+    def getGlobalReplicationFactor(self) -> int:  # noqa: N802
+        """Returns the number of replicas of all processes."""
+        return self.replicas[1]
 
     @property
     def replicas(self) -> tuple[int, int]:
@@ -256,6 +287,12 @@ class SessionOptions:
             if sums:
                 found[f"{library}_partials"] = _type_of_sums(sums)
         return found
+
+
+def _warn(name: str) -> None:
+    """Warns once that an option has no effect."""
+    known = "" if name in DEFAULTS else ": it is not known"
+    warn_once("The session option %s has no effect here%s.", name, known)
 
 
 def _default(name: str) -> Any:

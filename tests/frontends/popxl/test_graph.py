@@ -417,7 +417,7 @@ def test_loads_fill_tensors_that_the_graph_has():
                 [],
             ),
             (lambda: ops.remote_store(buffer, at, t), [], []),
-            (lambda: ops.remote_load_(buffer, at, t), ["remoteloadinplace_out"], []),
+            (lambda: ops.remote_load_(buffer, at, t), ["remote_load_inplace_out"], []),
             (lambda: ops.host_load(stream), ["data_init", "data_hostload"], []),
             (lambda: ops.host_load(stream, "y"), ["y_init", "y_hostload"], []),
         ):
@@ -427,6 +427,26 @@ def test_loads_fill_tensors_that_the_graph_has():
             assert offset.startswith("offset") and popxl.gmg().get_tensor(offset).dtype is (
                 popxl.uint32
             )
+
+
+def test_results_have_the_names_of_the_original():
+    with popxl.Ir(2).main_graph:
+        x = popxl.variable(np.ones((4, 4)), name="x")
+        collectives = ops.collectives
+        for result, name in (
+            (x + x, "add_out"),
+            (ops.add_(x, x), "add_lhs_inplace_out"),
+            (x @ x, "matmul_out"),
+            (ops.relu_(x), "relu_inplace_out"),
+            (ops.logsumexp(x), "reduce_logsum_exp_out"),
+            (ops.log2(x), "div_out"),
+            (ops.cast(x, popxl.float16), "x_float16"),
+            (ops.ipu_copy(x, 1, 0), "x_c1"),
+            (collectives.replicated_all_gather(x), "x_all_gathered"),
+            (collectives.replicated_all_reduce(x), "x_all_reduce"),
+            (collectives.replicated_reduce_scatter(x), "replicated_reduce_scatter_out"),
+        ):
+            assert result.id == name
 
 
 def test_ops_add_the_tensors_of_the_original():

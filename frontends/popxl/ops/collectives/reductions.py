@@ -182,7 +182,7 @@ def replicated_all_reduce(
         ValueError: If there is no such reduction, or the groups do not fit the replicas.
         NotImplementedError: If replicas of a group are not at equal distances.
     """
-    return building.add(_ALL_REDUCE, t, op=check_op(op), **groups.of(group))
+    return _add_all_reduce(_ALL_REDUCE, t, op, group)
 
 
 def replicated_all_reduce_(
@@ -201,7 +201,14 @@ def replicated_all_reduce_(
     Raises:
         Exception: As `replicated_all_reduce` does.
     """
-    return building.add(_ALL_REDUCE_, t, op=check_op(op), **groups.of(group))
+    return _add_all_reduce(_ALL_REDUCE_, t, op, group)
+
+
+def _add_all_reduce(kind: OpKind, t: Tensor, op: str, group: ReplicaGrouping | None) -> Tensor:
+    """Adds an all-reduce, whose result is named like its operand."""
+    building.check_tensor(t)
+    name = f"{t.name}_all_reduce"
+    return building.add(kind, t, name=name, op=check_op(op), **groups.of(group))
 
 
 def replicated_reduce_scatter(

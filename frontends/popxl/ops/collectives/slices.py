@@ -168,7 +168,8 @@ def replicated_all_gather(
         axis = shapes.positive_axis(axis, t.rank, "ReplicatedAllGather")
     if output_shape == "concat" and not t.rank:
         output_shape = "new_axis"
-    return building.add(_GATHER, t, form=output_shape, axis=axis, whole=t.meta_shape, **group_of)
+    attributes = {"form": output_shape, "axis": axis, "whole": t.meta_shape, **group_of}
+    return building.add(_GATHER, t, name=f"{t.name}_all_gathered", **attributes)
 
 
 def _check_shards(t: Tensor, size: int) -> None:

@@ -112,7 +112,7 @@ def group_norm(
     Raises:
         popart.popart_exception: If the groups do not divide the channels, or shapes do not fit.
     """
-    names = ["groupnormalization_out", "mean", "inverse_standard_deviation"]
+    names = [_GROUP_NORM.output_name, "mean", "inverse_standard_deviation"]
     return building.add_all(_GROUP_NORM, [t, weight, bias], names, num_groups=num_groups, eps=eps)[
         0
     ]

@@ -78,6 +78,33 @@ def test_defaults_are_those_of_popart_with_explicit_graphs():
     }
 
 
+def test_options_with_fields_are_read_and_warned_of(caplog):
+    import popart
+
+    ir = popxl.Ir()
+    options, reference = options_of(ir), popart.SessionOptions()
+    for name in (
+        *("accumulateOuterFragmentSettings", "automaticLossScalingSettings"),
+        *("batchSerializationSettings", "executionPhaseSettings", "experimentalSettings"),
+        *("replicatedCollectivesSettings", "accumulatorTensorLocationSettings"),
+        *("activationTensorLocationSettings", "optimizerStateTensorLocationSettings"),
+        *("weightTensorLocationSettings", "defaultPrefetchBufferingDepth"),
+    ):
+        assert getattr(options, name) == getattr(reference, name)
+    assert options.changed() == {} and options.getGlobalReplicationFactor() == 1
+    options.executionPhaseSettings.phases = 2
+    location = options.weightTensorLocationSettings.location
+    location.storage = popart.TensorStorage.OffChip
+    assert options_of(popxl.Ir()).executionPhaseSettings.phases == 0
+    with ir.main_graph:
+        popxl.variable(1.0) + 1
+    with caplog.at_level(logging.WARNING):
+        popxl.Session(ir, "ipu_model")
+    assert {record.getMessage().split()[3] for record in caplog.records} == {
+        *("executionPhaseSettings", "weightTensorLocationSettings")
+    }
+
+
 def test_environment_sets_the_cache_of_new_irs(monkeypatch, tmp_path):
     monkeypatch.setenv("POPXL_CACHE_DIR", str(tmp_path))
     options = options_of(popxl.Ir())

@@ -1,11 +1,11 @@
-"""Groups of options that are objects of their own."""
+"""Session options of PopART and PopXL that are objects with fields of their own."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
-from tensorflow_ipu.frontends.popart.enums import (
+from tensorflow_ipu.frontends.enums import (
     AccumulateOuterFragmentSchedule,
     AutodiffStitchStrategy,
     BatchSerializationBatchSchedule,
@@ -15,6 +15,12 @@ from tensorflow_ipu.frontends.popart.enums import (
     ExecutionPhaseSchedule,
     GradientTensorTrackingMethod,
 )
+
+#: Former names of session options.
+FORMER_NAMES = {
+    "defaultPrefetchBufferingDepth": "defaultBufferingDepth",
+    "prefetchBufferingDepthMap": "bufferingDepthMap",
+}
 
 
 @dataclasses.dataclass

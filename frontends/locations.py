@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorflow_ipu.frontends.popart.enums import (
+from tensorflow_ipu.frontends.enums import (
     CommGroupType,
     ReplicatedTensorSharding,
     TensorStorage,
     TileSet,
     VariableRetrievalMode,
 )
-from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_internal_exception
-from tensorflow_ipu.frontends.popart.replica_groups import CommGroup, ReplicaGrouping
+from tensorflow_ipu.frontends.errors import popart_exception, popart_internal_exception
+from tensorflow_ipu.frontends.replica_groups import CommGroup, ReplicaGrouping
 
 _SHARDING = ("replicatedTensorSharding", "shardingDomain")
 _TILES = ("storage", "loadTileSet", "storageTileSet", "replicatedTensorSharding")
@@ -113,6 +113,12 @@ class TensorLocationSettings:
         self.location = location or TensorLocation()
         self.minElementsForOffChip = minElementsForOffChip
         self.minElementsForReplicatedTensorSharding = minElementsForReplicatedTensorSharding
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorLocationSettings) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
 
     def __repr__(self) -> str:
         return (
