@@ -54,7 +54,7 @@ from tensorflow_ipu.frontends.popxl_addons.graph_cache import (
     get_function_hash,
     tensor_hash,
 )
-from tensorflow_ipu.frontends.popxl_addons.module import Module
+from tensorflow_ipu.frontends.popxl_addons.module import Module, create_grad_graph_info
 from tensorflow_ipu.frontends.popxl_addons.named_replica_grouping import NamedReplicaGrouping
 from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors, TensorMap
 from tensorflow_ipu.frontends.popxl_addons.ops import (
@@ -115,6 +115,7 @@ from tensorflow_ipu.frontends.popxl_addons.transforms import (
     enable_fc_pass,
     pipelined_execution,
     recompute_graph,
+    remap_grad_info,
     set_available_memory_proportion_by_ipu,
     set_graph_available_memory_proportion_by_ipu,
 )

@@ -43,17 +43,17 @@ def is_subgraph(parent: popxl.Graph, subgraph: popxl.Graph) -> bool:
 
 
 def route_tensor_into_graph(
-    tensor: popxl.Tensor, graph: popxl.Graph | None = None, modified: bool = False
+    t: popxl.Tensor, graph: popxl.Graph | None = None, modified: bool | None = None
 ) -> popxl.Tensor:
     """Returns a tensor as an input of a graph that its graph calls, directly or not.
 
     All calls and loops on the way pass it on. A tensor is one input, however often it is routed.
 
     Args:
-        tensor: the tensor.
+        t: the tensor.
         graph: the graph; the current one by default.
-        modified: whether what the graph writes into it changes the tensor: it is then passed by
-            reference.
+        modified: whether the graph's writes into it change the tensor, which is then passed by
+            reference; not by default.
 
     Returns:
         The input; the tensor itself if it is in that graph.
@@ -63,7 +63,7 @@ def route_tensor_into_graph(
         NotImplementedError: If it is called by a conditional.
     """
     graph = popxl.gcg() if graph is None else graph
-    return _route(tensor, graph, modified, {tensor.graph: tensor})
+    return _route(t, graph, bool(modified), {t.graph: t})
 
 
 def _route(

@@ -11,6 +11,39 @@ from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.utils import WeightsDict
 
 
+class FromTorch:
+    """Mixin for layers with the variables `weight` and `bias`, which PyTorch has, too."""
+
+    @classmethod
+    def torch_mapping(
+        cls, variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
+    ) -> WeightsDict:
+        """Returns the values of the same layer of PyTorch for the variables of this layer.
+
+        Args:
+            variables: the variables, with a bias or without.
+            nn_layer: a layer of `torch.nn`.
+            dtype: the type of the variables.
+
+        Raises:
+            ValueError: If shapes or types do not fit.
+        """
+        weight = cls._arranged(array_of(nn_layer.weight, dtype), variables.weight)
+        bias = getattr(nn_layer, "bias", None)
+        return WeightsDict({variables.weight: weight, **bias_alone(variables, bias, dtype)})
+
+    @staticmethod
+    def _arranged(weight: np.ndarray, variable: popxl.Variable) -> np.ndarray:
+        """Returns the weight of PyTorch with its axes and elements in the variable's order.
+
+        Args:
+            weight: the weight of PyTorch.
+            variable: the variable `weight` of the layer.
+        """
+        del variable
+        return weight
+
+
 def array_of(parameter: Any, dtype: popxl.dtype) -> np.ndarray:
     """Returns a parameter of PyTorch as an array.
 
@@ -21,29 +54,12 @@ def array_of(parameter: Any, dtype: popxl.dtype) -> np.ndarray:
     return np.asarray(parameter.detach().numpy()).astype(dtype.as_numpy())
 
 
-def weight_and_bias(
-    variables: NamedTensors, weight: np.ndarray, bias: Any, dtype: popxl.dtype
-) -> WeightsDict:
-    """Returns the values of the variables `weight` and `bias`.
-
-    Args:
-        variables: the variables of a layer, with a bias or without.
-        weight: the value of `weight`.
-        bias: a parameter of PyTorch, whose elements are those of `bias`; None without a bias.
-        dtype: the type of the variables.
-
-    Raises:
-        ValueError: If shapes or types do not fit.
-    """
-    return WeightsDict({variables.weight: weight, **bias_alone(variables, bias, dtype)})
-
-
 def bias_alone(variables: NamedTensors, bias: Any, dtype: popxl.dtype) -> WeightsDict:
     """Returns the value of the variable `bias`; none if the layer has no such variable.
 
     Args:
         variables: the variables of a layer, with a bias or without.
-        bias: as for `weight_and_bias`.
+        bias: a parameter of PyTorch, whose elements are those of `bias`; None without a bias.
         dtype: the type of the variables.
 
     Raises:
@@ -53,4 +69,5 @@ def bias_alone(variables: NamedTensors, bias: Any, dtype: popxl.dtype) -> Weight
         return WeightsDict()
     if bias is None:
         raise ValueError(f"{variables.bias!r} has no value: the layer of PyTorch has no bias.")
-    return WeightsDict({variables.bias: array_of(bias, dtype).reshape(variables.bias.shape)})
+    shape = variables.bias.shape_on_host
+    return WeightsDict({variables.bias: array_of(bias, dtype).reshape(shape)})

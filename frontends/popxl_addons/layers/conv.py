@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
-from tensorflow_ipu.frontends.popxl_addons.core import initial, torch_values
+from tensorflow_ipu.frontends.popxl_addons.core import initial
+from tensorflow_ipu.frontends.popxl_addons.core.torch_values import FromTorch
 from tensorflow_ipu.frontends.popxl_addons.module import Module
-from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
-from tensorflow_ipu.frontends.popxl_addons.utils import WeightsDict
 
 __all__ = ["Conv2D"]
 
 
-class Conv2D(Module):
+class Conv2D(FromTorch, Module):
     """A convolution of images, and a bias for each channel."""
 
     def __init__(
@@ -90,20 +88,3 @@ class Conv2D(Module):
             draw = initial.zeros((1, self.out_channels, 1, 1))
             y = y + self.add_variable_input("bias", draw, x.dtype, replica_grouping=group)
         return y
-
-    @staticmethod
-    def torch_mapping(
-        variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
-    ) -> WeightsDict:
-        """Returns the values of a layer of PyTorch for the variables.
-
-        Args:
-            variables: the variables of this layer.
-            nn_layer: a `torch.nn.Conv2d`.
-            dtype: the type of the variables.
-
-        Raises:
-            ValueError: If shapes or types do not fit.
-        """
-        weight = torch_values.array_of(nn_layer.weight, dtype)
-        return torch_values.weight_and_bias(variables, weight, nn_layer.bias, dtype)

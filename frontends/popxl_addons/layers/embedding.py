@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
 from tensorflow_ipu.frontends.popxl_addons.core import initial
+from tensorflow_ipu.frontends.popxl_addons.core.torch_values import FromTorch
 from tensorflow_ipu.frontends.popxl_addons.module import Module
 
 __all__ = ["MULTISLICE_MAGIC_NUMBER", "Embedding"]
@@ -15,7 +18,7 @@ __all__ = ["MULTISLICE_MAGIC_NUMBER", "Embedding"]
 MULTISLICE_MAGIC_NUMBER = 16
 
 
-class Embedding(Module):
+class Embedding(FromTorch, Module):
     """A table of vectors; with several groups of replicas each group has a part of the rows."""
 
     def __init__(
@@ -61,6 +64,19 @@ class Embedding(Module):
             replica_grouping=self.replica_grouping,
         )
         return ops.gather(weight, indices, self.axis, zero_OOR=self.n_shards > 1)
+
+    @staticmethod
+    def _arranged(weight: np.ndarray, variable: popxl.Variable) -> np.ndarray:
+        # The rows that fill up the last parts of the table are zeros.
+        shape = variable.shape_on_host
+        rows = np.zeros((math.prod(shape[:-1]), shape[-1]), weight.dtype)
+        if weight.shape[1:] != rows.shape[1:] or len(weight) > len(rows):
+            raise ValueError(
+                f"The table of PyTorch must have at most {len(rows)} rows of {shape[-1]} elements. "
+                f"Received: {weight.shape}"
+            )
+        rows[: len(weight)] = weight
+        return rows.reshape(shape)
 
     @staticmethod
     def get_vocab_shard_size(vocab_size: int, n_shards: int) -> int:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
-from tensorflow_ipu.frontends.popxl_addons.core import initial, torch_values
+from tensorflow_ipu.frontends.popxl_addons.core import initial
+from tensorflow_ipu.frontends.popxl_addons.core.torch_values import FromTorch
 from tensorflow_ipu.frontends.popxl_addons.module import Module
-from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
-from tensorflow_ipu.frontends.popxl_addons.utils import WeightsDict
 
 __all__ = ["GroupNorm"]
 
 
-class GroupNorm(Module):
+class GroupNorm(FromTorch, Module):
     """Normalization over groups of channels."""
 
     def __init__(
@@ -51,18 +50,5 @@ class GroupNorm(Module):
         return ops.group_norm(x, weight, bias, self.num_groups, self.eps)
 
     @staticmethod
-    def torch_mapping(
-        variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
-    ) -> WeightsDict:
-        """Returns the values of a layer of PyTorch for the variables.
-
-        Args:
-            variables: the variables of this layer.
-            nn_layer: a `torch.nn.GroupNorm`.
-            dtype: the type of the variables.
-
-        Raises:
-            ValueError: If shapes or types do not fit.
-        """
-        weight = torch_values.array_of(nn_layer.weight, dtype).flatten()
-        return torch_values.weight_and_bias(variables, weight, nn_layer.bias, dtype)
+    def _arranged(weight: np.ndarray, variable: popxl.Variable) -> np.ndarray:
+        return weight.flatten()

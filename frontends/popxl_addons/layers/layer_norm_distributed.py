@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl_addons.core import initial
+from tensorflow_ipu.frontends.popxl_addons.core.torch_values import FromTorch
 from tensorflow_ipu.frontends.popxl_addons.module import Module
 from tensorflow_ipu.frontends.popxl_addons.ops.layer_norm_distributed import layer_norm_distributed
 
 __all__ = ["LayerNormDistributed"]
 
 
-class LayerNormDistributed(Module):
+class LayerNormDistributed(FromTorch, Module):
     """Normalization over features that are spread over the replicas of a group."""
 
     def __init__(self, replica_grouping: popxl.ReplicaGrouping | None = None) -> None:
@@ -40,3 +43,7 @@ class LayerNormDistributed(Module):
             for name, draw in (("weight", initial.ones), ("bias", initial.zeros))
         )
         return layer_norm_distributed(x, weight, bias, eps, group)
+
+    @staticmethod
+    def _arranged(weight: np.ndarray, variable: popxl.Variable) -> np.ndarray:
+        return weight.reshape(variable.shape_on_host)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
 from tensorflow_ipu.frontends import popxl
-from tensorflow_ipu.frontends.popxl_addons.core import initial, torch_values
+from tensorflow_ipu.frontends.popxl_addons.core import initial
+from tensorflow_ipu.frontends.popxl_addons.core.torch_values import FromTorch
 from tensorflow_ipu.frontends.popxl_addons.module import Module
-from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
-from tensorflow_ipu.frontends.popxl_addons.utils import WeightsDict
 
 __all__ = ["Linear"]
 
 
-class Linear(Module):
+class Linear(FromTorch, Module):
     """`x @ weight + bias`."""
 
     def __init__(
@@ -50,18 +49,5 @@ class Linear(Module):
         return y
 
     @staticmethod
-    def torch_mapping(
-        variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
-    ) -> WeightsDict:
-        """Returns the values of a layer of PyTorch for the variables.
-
-        Args:
-            variables: the variables of this layer.
-            nn_layer: a `torch.nn.Linear`.
-            dtype: the type of the variables.
-
-        Raises:
-            ValueError: If shapes or types do not fit.
-        """
-        weight = torch_values.array_of(nn_layer.weight, dtype).T
-        return torch_values.weight_and_bias(variables, weight, nn_layer.bias, dtype)
+    def _arranged(weight: np.ndarray, variable: popxl.Variable) -> np.ndarray:
+        return weight.T

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
-from tensorflow_ipu.frontends.popxl_addons.core import initial, torch_values
+from tensorflow_ipu.frontends.popxl_addons.core import initial
+from tensorflow_ipu.frontends.popxl_addons.core.torch_values import FromTorch
 from tensorflow_ipu.frontends.popxl_addons.module import Module
-from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.ops.fp8_amax_scale import SCALES, fp8_amax_scale
 from tensorflow_ipu.frontends.popxl_addons.ops.fp8_mse_scale import fp8_mse_scale
-from tensorflow_ipu.frontends.popxl_addons.utils import WeightsDict
 
 __all__ = ["LinearFP8"]
 
@@ -20,7 +19,7 @@ _METRICS = ("amax", "mse", "manual_scale")
 _ROOM = 3
 
 
-class LinearFP8(Module):
+class LinearFP8(FromTorch, Module):
     """`x @ weight + bias` as a product of 8-bit floats, with a gradient that is one, too."""
 
     def __init__(
@@ -100,21 +99,8 @@ class LinearFP8(Module):
         return _product(dy8, ops.transpose(w8), scale, self.aux["w_scale"], dy.dtype)
 
     @staticmethod
-    def torch_mapping(
-        variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
-    ) -> WeightsDict:
-        """Returns the values of a layer of PyTorch for the variables.
-
-        Args:
-            variables: the variables of this layer.
-            nn_layer: a `torch.nn.Linear`.
-            dtype: the type of the variables.
-
-        Raises:
-            ValueError: If shapes or types do not fit.
-        """
-        weight = torch_values.array_of(nn_layer.weight, dtype).T
-        return torch_values.weight_and_bias(variables, weight, nn_layer.bias, dtype)
+    def _arranged(weight: np.ndarray, variable: popxl.Variable) -> np.ndarray:
+        return weight.T
 
     def _scale_of(self, t: popxl.Tensor, dtype: popxl.dtype) -> popxl.Tensor:
         """Returns the power of two that a tensor is multiplied by before it is cast."""

@@ -1,9 +1,9 @@
-"""`OwnGradient`: the gradient graph that a module builds itself, with `build_grad`."""
+"""Gradient graphs that programs build themselves, such as modules with `build_grad`."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tensorflow_ipu.frontends import popxl
@@ -17,6 +17,50 @@ from tensorflow_ipu.frontends.popxl_addons.dot_tree import sanitise
 from tensorflow_ipu.frontends.popxl_addons.graph import GraphWithNamedArgs
 
 _FIXED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def create_grad_graph_info(
+    ir: popxl.Ir,
+    fwd_graph: popxl.Graph,
+    grad_graph: popxl.Graph,
+    grad_input_to_fwd_output: Mapping[popxl.Tensor, popxl.Tensor],
+    grad_output_to_fwd_input: Mapping[popxl.Tensor, popxl.Tensor],
+    fwd_tensors: Iterable[popxl.Tensor],
+) -> GradGraphInfo:
+    """Makes the description of a gradient graph that a program has built itself.
+
+    Args:
+        ir: the Ir of both graphs.
+        fwd_graph: the forward graph.
+        grad_graph: the gradient graph.
+        grad_input_to_fwd_output: for inputs that are gradients, the outputs of the forward graph.
+        grad_output_to_fwd_input: for each output, the input of the forward graph whose gradient it
+            is.
+        fwd_tensors: the forward tensors that the other inputs stand for, in their order.
+
+    Raises:
+        ValueError: If a graph is of another Ir, or an input or output stands for no tensor.
+    """
+    if fwd_graph.ir is not ir or grad_graph.ir is not ir:
+        raise ValueError(f"{fwd_graph!r} and {grad_graph!r} must both be graphs of {ir!r}.")
+    others = [tensor for tensor in grad_graph.inputs if tensor not in grad_input_to_fwd_output]
+    read = dict(zip(others, fwd_tensors))
+    missing = [tensor for tensor in others if tensor not in read]
+    missing += [t for t in grad_graph.outputs if t not in grad_output_to_fwd_input]
+    if missing:
+        raise ValueError(f"No forward tensor is given for {missing} of {grad_graph!r}.")
+    fwd, grad = ExpectedConnectionType.Fwd, ExpectedConnectionType.FwdGrad
+    inputs = [
+        ExpectedConnection.create(fwd, read[tensor])
+        if tensor in read
+        else ExpectedConnection.create(grad, grad_input_to_fwd_output[tensor])
+        for tensor in grad_graph.inputs
+    ]
+    outputs = [
+        ExpectedConnection.create(grad, grad_output_to_fwd_input[tensor])
+        for tensor in grad_graph.outputs
+    ]
+    return GradGraphInfo.create(grad_graph, fwd_graph, inputs, outputs)
 
 
 class OwnGradient:
@@ -143,11 +187,14 @@ class OwnGradient:
                 popxl.graph_output(popxl.ops.identity(gradient) if is_there else gradient)
         kept = [value for value in self._saved.values() if isinstance(value, popxl.Tensor)]
         keep_activations(self._forward, kept, with_inputs=True)
-        fwd, grad = ExpectedConnectionType.Fwd, ExpectedConnectionType.FwdGrad
-        inputs = [ExpectedConnection.create(grad, tensor) for tensor in self._provided]
-        inputs += [ExpectedConnection.create(fwd, tensor) for tensor in self._read]
-        outputs = [ExpectedConnection.create(grad, tensor) for tensor in results]
-        info = GradGraphInfo.create(self._graph, self._forward, inputs, outputs)
+        info = create_grad_graph_info(
+            self._graph.ir,
+            self._forward,
+            self._graph,
+            dict(zip(self._graph.inputs, self._provided)),
+            dict(zip(self._graph.outputs, results)),
+            self._read,
+        )
         return GraphWithNamedArgs.from_grad_graph(info)
 
     def _results(self, returned: Any) -> dict[popxl.Tensor, popxl.Tensor]:

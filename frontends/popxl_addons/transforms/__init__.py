@@ -4,6 +4,7 @@ from tensorflow_ipu.frontends.popxl_addons.transforms import repeat_graph
 from tensorflow_ipu.frontends.popxl_addons.transforms.autodiff import (
     autodiff,
     autodiff_with_accumulation,
+    remap_grad_info,
 )
 from tensorflow_ipu.frontends.popxl_addons.transforms.available_memory_proportion import (
     set_available_memory_proportion_by_ipu,
@@ -49,6 +50,7 @@ __all__ = [
     "enable_fc_pass",
     "pipelined_execution",
     "recompute_graph",
+    "remap_grad_info",
     "repeat_graph",
     "set_available_memory_proportion_by_ipu",
     "set_graph_available_memory_proportion_by_ipu",

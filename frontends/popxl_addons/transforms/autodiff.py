@@ -9,6 +9,7 @@ import numpy as np
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl.ops import var_updates
+from tensorflow_ipu.frontends.popxl.transforms import ExpectedConnection, GradGraphInfo
 from tensorflow_ipu.frontends.popxl_addons.core.shards import shards_of
 from tensorflow_ipu.frontends.popxl_addons.dot_tree import sanitise
 from tensorflow_ipu.frontends.popxl_addons.graph import GraphWithNamedArgs
@@ -25,7 +26,7 @@ from tensorflow_ipu.frontends.popxl_addons.variable_factory import (
     add_variable_input,
 )
 
-__all__ = ["autodiff", "autodiff_with_accumulation"]
+__all__ = ["autodiff", "autodiff_with_accumulation", "remap_grad_info"]
 
 _COUNTER = "mean_accum_counter"
 
@@ -111,6 +112,38 @@ def autodiff_with_accumulation(
     named_inputs = NamedTensors.from_dict(inputs)
     accumulating = GraphWithNamedArgs(made.graph, named_inputs, made.grad_graph_info)
     return NamedVariableFactories.from_dict(factories), accumulating
+
+
+def remap_grad_info(
+    grad_info: GradGraphInfo, forward_graph: popxl.Graph, backward_graph: popxl.Graph
+) -> GradGraphInfo:
+    """Makes the description of a gradient graph for graphs that replace the two it describes.
+
+    Inputs and outputs correspond by position, other tensors of the forward graph by name.
+
+    Args:
+        grad_info: the description.
+        forward_graph: the graph that replaces the forward graph.
+        backward_graph: the graph that replaces the gradient graph.
+
+    Raises:
+        ValueError: If a tensor of the forward graph has no counterpart.
+    """
+    former = grad_info.forward_graph
+    known = dict(zip(former.inputs, forward_graph.inputs))
+    known.update(zip(former.outputs, forward_graph.outputs))
+    named = {tensor.name: tensor for tensor in forward_graph.tensors}
+
+    def replaced(connection: ExpectedConnection) -> ExpectedConnection:
+        tensor = connection.fwd_tensor
+        found = known.get(tensor, named.get(tensor.name))
+        if found is None:
+            raise ValueError(f"{forward_graph!r} has no tensor for {tensor!r} of {former!r}.")
+        return ExpectedConnection.create(connection.connection_type, found)
+
+    inputs = [replaced(connection) for connection in grad_info.expected_inputs]
+    outputs = [replaced(connection) for connection in grad_info.expected_outputs]
+    return GradGraphInfo.create(backward_graph, forward_graph, inputs, outputs)
 
 
 def _input(

@@ -10,6 +10,7 @@ import popxl_addons as addons
 import pytest
 import tensorflow as tf
 from popxl_addons import layers
+from popxl_addons.layers.layer_norm_distributed import LayerNormDistributed
 from popxl_addons.testing_utils import TensorInput, run_module
 
 RNG = np.random.default_rng(5)
@@ -237,6 +238,18 @@ MAPPINGS = {
         TorchLayer((3, 4, 2, 2), (3,)),
         lambda x, w, b: convolved(x, {"weight": w}, 1, "VALID") + b[:, None, None],
     ),
+    "embedding": (
+        layers.Embedding(popxl.float32, 20, 3),
+        np.array([0, 19, 7], np.int32),
+        TorchLayer((20, 3)),
+        lambda x, w, b: w[x],
+    ),
+    "distributed layer norm": (
+        LayerNormDistributed(),
+        X,
+        TorchLayer((2, 3), (2, 3)),
+        lambda x, w, b: normalized(x, [1]) * w.flatten() + b.flatten(),
+    ),
     "layer norm": (
         layers.LayerNorm(),
         X,
@@ -256,7 +269,8 @@ MAPPINGS = {
 def test_layers_take_the_values_of_torch_layers(name):
     layer, x, torch_layer, formula = MAPPINGS[name]
     weights = partial(type(layer).torch_mapping, nn_layer=torch_layer, dtype=popxl.float32)
-    (found,) = run_module(layer, TensorInput(x.astype(np.float32)), weights=weights)
+    data = TensorInput(x if x.dtype == np.int32 else x.astype(np.float32))
+    (found,) = run_module(layer, data, weights=weights)
     weight = torch_layer.weight.array.astype(np.float64)
     bias = None if torch_layer.bias is None else torch_layer.bias.array
     expected = tf.convert_to_tensor(formula(x, weight, bias)).numpy()
@@ -279,3 +293,24 @@ def test_values_of_torch_layers_have_type_and_shape_of_variables():
     for wrong in (np.zeros(3, np.float16), np.zeros(2, np.float32)):
         with pytest.raises(ValueError, match="must have the shape"):
             addons.WeightsDict({variables.bias: wrong})
+
+
+@pytest.mark.parametrize(("replicas", "size"), [(2, 2), (4, 2)])
+def test_parts_of_variables_take_the_parts_of_torch_layers(replicas, size):
+    table, norm = TorchLayer((20, 3)), TorchLayer((2 * size,), (2 * size,))
+    ir = popxl.Ir(replicas)
+    with ir.main_graph:
+        each = ir.replica_grouping(group_size=1)
+        embedding = layers.Embedding(popxl.float32, 20, 3, replica_grouping=each)
+        rows = embedding.create_graph(popxl.TensorSpec((4,), popxl.int32))[0].init()
+        mapped = layers.Embedding.torch_mapping(rows, table)[rows.weight]
+        distributed = LayerNormDistributed(ir.replica_grouping(group_size=size))
+        parts = distributed.create_graph(popxl.TensorSpec((4, 2), popxl.float32))[0].init()
+        halves = LayerNormDistributed.torch_mapping(parts, norm)
+    assert mapped.shape == (replicas, 16, 3)
+    np.testing.assert_array_equal(mapped.reshape(-1, 3)[:20], table.weight.array)
+    assert not mapped.reshape(-1, 3)[20:].any()
+    np.testing.assert_array_equal(halves[parts.weight], norm.weight.array.reshape(size, 2))
+    np.testing.assert_array_equal(halves[parts.bias], norm.bias.array.reshape(size, 2))
+    with pytest.raises(ValueError, match="at most .* rows of 3 elements"):
+        layers.Embedding.torch_mapping(rows, TorchLayer((20, 4)))

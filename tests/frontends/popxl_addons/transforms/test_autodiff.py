@@ -204,3 +204,42 @@ def test_recomputed_gradients_take_the_other_forward_inputs_in_the_order_of_thei
         one, other = (session.run()[stream] for stream in streams)
     assert 0 < (one == 0).sum() < 64
     np.testing.assert_array_equal(one, other)
+
+
+def test_descriptions_of_gradient_graphs_fit_graphs_that_replace_them():
+    with popxl.Ir().main_graph:
+        spec = popxl.TensorSpec((3,), popxl.float32)
+        graphs = [Product().create_graph(spec)[1] for _ in range(2)]
+        infos = [addons.autodiff(graph).grad_graph_info for graph in graphs]
+        remapped = addons.remap_grad_info(infos[0], infos[1].forward_graph, infos[1].graph)
+        assert remapped.graph is infos[1].graph
+        for part in ("expected_inputs", "expected_outputs"):
+            found, expected = getattr(remapped, part), getattr(infos[1], part)
+            assert list(map(repr, found)) == list(map(repr, expected))
+        empty = popxl.gir().create_empty_graph()
+        with pytest.raises(ValueError, match="has no tensor for"):
+            addons.remap_grad_info(infos[0], empty, infos[1].graph)
+
+
+def test_a_graph_built_by_hand_is_described_as_a_gradient():
+    ir = popxl.Ir()
+    data = RNG.normal(size=3).astype(np.float32)
+    with ir.main_graph:
+        x = popxl.variable(data)
+        forward = ir.create_graph(lambda x: x * x, x)
+        backward = ir.create_graph(lambda dy, x: dy * x * 2.0, x, x)
+        gradient = backward.inputs[0]
+        outputs = {backward.outputs[0]: forward.inputs[0]}
+        arguments = ir, forward, backward, {gradient: forward.outputs[0]}
+        info = addons.create_grad_graph_info(*arguments, outputs, forward.inputs)
+        call = ops.call_with_info(forward, x)
+        back = ops.call_with_info(
+            info.graph, popxl.constant(np.ones(3, np.float32)), inputs_dict=info.inputs_dict(call)
+        )
+        by_x = addons.ops.host_store(info.fwd_parent_ins_to_grad_parent_outs(call, back)[x])
+        with pytest.raises(ValueError, match="No forward tensor is given for"):
+            addons.create_grad_graph_info(*arguments, {}, forward.inputs)
+        with pytest.raises(ValueError, match="must both be graphs of"):
+            addons.create_grad_graph_info(popxl.Ir(), *arguments[1:], outputs, forward.inputs)
+    with popxl.Session(ir, "ipu_hw") as session:
+        np.testing.assert_allclose(session.run()[by_x], 2 * data, rtol=1e-6)
