@@ -25,7 +25,8 @@ def _run(run_python, *arguments):
 def _losses(output):
     """Returns the losses that the progress bars end with: of each epoch, then of `evaluate`."""
     lines = re.split(r"[\r\n]", output)
-    return [float(loss) for line in lines for loss in re.findall(r"ms/step - loss: ([\d.]+)", line)]
+    pattern = re.compile(r"[mu]?s/step - loss: ([\d.]+)")
+    return [float(loss) for line in lines for loss in pattern.findall(line)]
 
 
 def test_trains_to_97_percent_and_reports(run_python):

@@ -15,7 +15,6 @@ _ELEMENTWISE = frozenset(
      "Equal", "NotEqual", "LogicalAnd", "LogicalOr", "LogicalNot", "Cast", "FloorDiv", "FloorMod"}
 )  # fmt: skip
 _PASSING = frozenset({"Identity", "IdentityN", "NoOp", "Const"})
-_READING = frozenset({"ReadVariableOp"})
 
 
 def is_host_evaluated(program: Program, target: Target) -> bool:
@@ -28,7 +27,7 @@ def is_host_evaluated(program: Program, target: Target) -> bool:
     if not any(argument.is_variable for argument in target.arguments):
         if all(node.op in _PASSING for node in nodes) or _is_constant(nodes):
             return True
-    return all(node.op in _PASSING | _ELEMENTWISE | _READING for node in nodes) and (
+    return all(node.op in _PASSING | _ELEMENTWISE | {op_names.READ} for node in nodes) and (
         all(argument.shape.rank == 0 for argument in target.arguments)
         and all(_is_scalar(node) for node in nodes if node.op == "Const")
     )
