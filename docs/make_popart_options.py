@@ -13,8 +13,9 @@ PATH = Path(__file__).with_name("popart_options.md")
 _HEAD = """\
 # Options of PopART
 
-Made by `docs/make_popart_options.py` from `frontends/popart/options/declarations.py` and
-`frontends/popart/options/patterns.py`.
+Made by `docs/make_popart_options.py` from
+`tensorflow_ipu/frontends/popart/options/declarations.py` and
+`tensorflow_ipu/frontends/popart/options/patterns.py`.
 
 *values*: changes what is computed, kept or refused. *plan*: changes memory and time in reports
 and capacity checks, and no values. *ignored with one warning*: on the chip it would change memory

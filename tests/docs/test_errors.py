@@ -14,7 +14,7 @@ from tests.support.repository import ROOT
 PAGE = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
 PHRASES = [phrase for _, phrase in re.findall(r"^### (`+) ?(.+?) ?\1$", PAGE, re.MULTILINE)]
 PLACE = "<...>"  # of a name or a number
-FOLDERS = ("tensorflow_ipu", "ops", "keras_layers", "estimators", "frontends", "configs")
+FOLDERS = ("tensorflow_ipu", "ops", "keras_layers", "estimators", "configs")
 
 
 def _python_texts(source: str) -> Iterator[str]:

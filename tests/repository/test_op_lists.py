@@ -12,7 +12,7 @@ import pytest
 from tensorflow_ipu import op_names
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("tensorflow_ipu", "configs", "ops", "keras_layers", "estimators", "frontends")
+PACKAGES = ("tensorflow_ipu", "configs", "ops", "keras_layers", "estimators")
 TABLE = "tensorflow_ipu/op_names.py"
 
 NAMES = frozenset().union(

@@ -17,7 +17,7 @@ from absl import logging
 from tensorflow_ipu import private_files
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("tensorflow_ipu", "configs", "ops", "keras_layers", "estimators", "frontends")
+PACKAGES = ("tensorflow_ipu", "configs", "ops", "keras_layers", "estimators")
 
 
 def _mode(path: Path) -> int:
@@ -179,7 +179,7 @@ _ELSEWHERE = {
     "tensorflow_ipu/cli/output.py os.open",  # the null device
     "ops/application_compile_op.py mkstemp",  # a name that nobody else has, mode 0600
     "tensorflow_ipu/files/tensor_file.py open",  # a member of an archive, which is written as above
-    "frontends/popxl_addons/task_session.py open",  # a member of an archive, likewise
+    "tensorflow_ipu/frontends/popxl_addons/task_session.py open",  # likewise
 }
 # Names of modules and functions that make code or objects of what is in a file.
 _EXECUTES = {
