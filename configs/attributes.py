@@ -19,9 +19,9 @@ from tensorflow_ipu.configs.declarations import (
     walk,
 )
 from tensorflow_ipu.configs.enums import Effect
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.configs.ranges import shown
-from tensorflow_ipu.configs.short_repr import Shown, short_repr, shows
+from tensorflow_ipu.util.notices import warn_once
+from tensorflow_ipu.util.short_repr import Shown, short_repr, shows
 
 
 class UnknownAttributeError(ValueError, AttributeError):

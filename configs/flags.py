@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.enums import Effect, SyntheticDataCategory
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.configs.ranges import FOLDER, INT32, Folder, Range, shown
+from tensorflow_ipu.util.notices import warn_once
 
 VARIABLE = "TF_POPLAR_FLAGS"
 

@@ -19,10 +19,10 @@ from tensorflow_ipu.configs.enums import (
     SelectionOrder,
 )
 from tensorflow_ipu.configs.ipu_config import IPUConfig
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
 from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.configs.verification import KeyId, VerificationOptions
+from tensorflow_ipu.util.notices import warn_once
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

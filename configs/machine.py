@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.configs.enums import SelectionOrder
-from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.util.short_repr import shows
 
 # PCI bus numbers of the IPUs by id: a machine with eight C2 cards of two IPUs each.
 _PCI_BUSES = (

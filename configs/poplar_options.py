@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from tensorflow_ipu.configs import errors, flags, partials
+from tensorflow_ipu.configs import flags, partials
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.ranges import (
     BYTES,
@@ -24,6 +24,7 @@ from tensorflow_ipu.configs.ranges import (
     Words,
     shown,
 )
+from tensorflow_ipu.util import errors
 
 _PLANNED = (
     "availableMemoryProportion",

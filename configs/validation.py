@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tensorflow_ipu.configs import chips, errors
+from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.enums import ExecutionProfileType
 from tensorflow_ipu.configs.ipu_config import OPTIONS, IntOrInts, IPUConfig
+from tensorflow_ipu.util import errors
 
 _GROUP = "norms.experimental.distributed_batch_norm_replica_group_size"
 _IO_TILES = "io_tiles.num_io_tiles"

@@ -11,8 +11,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 from tensorflow.python.eager import context
 
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.estimators import arguments, session_hooks, stock_overrides
+from tensorflow_ipu.util.short_repr import shows
 
 __all__ = ["IPUEstimatorBase", "PredictionProgram"]
 

@@ -10,9 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.compiler import current_scope
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.feeds import common
 from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
+from tensorflow_ipu.util.short_repr import shows
 
 __all__ = ["IPULoggingTensorHook"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.device import system
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.ops.pipeline import arguments, mapping
+from tensorflow_ipu.util.short_repr import shows
 
 ModeKeys = tf.estimator.ModeKeys
 

@@ -9,8 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.feeds import common
+from tensorflow_ipu.util.short_repr import shows
 
 EstimatorSpec = tf.estimator.EstimatorSpec
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.util.short_repr import shows
 
 _Class = TypeVar("_Class", bound=type)
 

@@ -1,5 +1,5 @@
 """Ops for IPU programs, one module for each family; most are public as `ipu.<module>`."""
 
-from tensorflow_ipu import _api
+from tensorflow_ipu.import_hook import lazy
 
-__getattr__, __dir__ = _api.lazy_modules(__name__)
+__getattr__, __dir__ = lazy.lazy_modules(__name__)

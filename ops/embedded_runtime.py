@@ -29,8 +29,8 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow_ipu.applications import engine, file, host_step
 from tensorflow_ipu.applications.application import Application, Signature, Specs
 from tensorflow_ipu.configs.ranges import INT32, Range
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.runtime import interpreter, native
+from tensorflow_ipu.util.short_repr import shows
 
 __all__ = [
     "EmbeddedRuntimeContext",

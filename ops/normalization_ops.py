@@ -9,8 +9,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python import tf2
 
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.ops.nn import group_normalization
+from tensorflow_ipu.util.notices import warn_once
 
 __all__ = [
     "group_norm",

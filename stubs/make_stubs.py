@@ -5,8 +5,7 @@ options are attributes that no class names. So this writes, into `stubs/packages
 
 * `tensorflow-stubs`, `ipu_tensorflow_addons-stubs`, `popdist-stubs`, `popxl-stubs`,
   `popxl_addons-stubs`, `popart-stubs`, `popart_core-stubs`, `pva-stubs` and
-  `tensorflow_ipu-stubs`: for each module of the tables in `tensorflow_ipu/_api.py` a file that
-  leads to the module which has the code, and for each package one that names what is in it.
+  `tensorflow_ipu-stubs`: for each module of `tensorflow_ipu/import_hook/tables.py` a file that leads to the module which has the code, and for each package one that names what is in it.
 * `tensorflow_ipu-stubs/configs/ipu_config.pyi`: each option of `IPUConfig`, with its type and
   docstring.
 """
@@ -25,10 +24,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tensorflow_ipu import _api
 from tensorflow_ipu.configs import ipu_config
 from tensorflow_ipu.configs.attributes import Category
 from tensorflow_ipu.configs.declarations import Group, Option
+from tensorflow_ipu.import_hook import tables
 
 FOLDER = Path(__file__).with_name("packages")
 
@@ -47,25 +46,27 @@ Files = dict[str, str]
 
 def make() -> Files:
     """Returns the text of each file by its path below `stubs/packages/`."""
-    own = {name: target for name, target in _api.MODULES.items() if name != target}
-    below_plugin = {f"poplar.{name}": target for name, target in _api.POPLAR_MODULES.items()}
+    own = {name: target for name, target in tables.MODULES.items() if name != target}
+    below_plugin = {f"poplar.{name}": target for name, target in tables.POPLAR_MODULES.items()}
     files = {
         # Partial (PEP 561): the rest is in the package itself.
         "tensorflow_ipu-stubs/py.typed": "partial\n",
         "tensorflow_ipu-stubs/configs/__init__.pyi": _text([]),
         "tensorflow_ipu-stubs/configs/ipu_config.pyi": _options_module(),
-        **_modules("tensorflow_ipu-stubs", _api.PACKAGE, {**own, **dict.fromkeys(_LAZY, "")}),
+        **_modules("tensorflow_ipu-stubs", tables.PACKAGE, {**own, **dict.fromkeys(_LAZY, "")}),
         "tensorflow-stubs/python/__init__.pyi": _UNKNOWN,
-        **_modules("tensorflow-stubs/python/ipu", _api.PUBLIC, {**_api.MODULES, "": ""}),
+        **_modules("tensorflow-stubs/python/ipu", tables.PUBLIC, {**tables.MODULES, "": ""}),
         "tensorflow-stubs/compiler/__init__.pyi": _UNKNOWN,
-        **_modules("tensorflow-stubs/compiler/plugin", _api.PLUGIN, below_plugin),
-        **_modules(f"{_api.ADDONS}-stubs", _api.ADDONS, _api.ADDONS_MODULES),
-        **_modules(f"{_api.POPDIST}-stubs", _api.POPDIST, _api.POPDIST_MODULES),
-        **_modules(f"{_api.POPXL}-stubs", _api.POPXL, _api.POPXL_MODULES),
-        **_modules(f"{_api.POPXL_ADDONS}-stubs", _api.POPXL_ADDONS, _api.POPXL_ADDONS_MODULES),
-        **_modules(f"{_api.POPART}-stubs", _api.POPART, _api.POPART_MODULES),
-        **_modules(f"{_api.POPART_CORE}-stubs", _api.POPART_CORE, _api.POPART_CORE_MODULES),
-        **_modules(f"{_api.PVA}-stubs", _api.PVA, _api.PVA_MODULES),
+        **_modules("tensorflow-stubs/compiler/plugin", tables.PLUGIN, below_plugin),
+        **_modules(f"{tables.ADDONS}-stubs", tables.ADDONS, tables.ADDONS_MODULES),
+        **_modules(f"{tables.POPDIST}-stubs", tables.POPDIST, tables.POPDIST_MODULES),
+        **_modules(f"{tables.POPXL}-stubs", tables.POPXL, tables.POPXL_MODULES),
+        **_modules(
+            f"{tables.POPXL_ADDONS}-stubs", tables.POPXL_ADDONS, tables.POPXL_ADDONS_MODULES
+        ),
+        **_modules(f"{tables.POPART}-stubs", tables.POPART, tables.POPART_MODULES),
+        **_modules(f"{tables.POPART_CORE}-stubs", tables.POPART_CORE, tables.POPART_CORE_MODULES),
+        **_modules(f"{tables.PVA}-stubs", tables.PVA, tables.PVA_MODULES),
     }
     return dict(sorted(files.items()))
 
@@ -96,8 +97,8 @@ def _modules(folder: str, root: str, table: Mapping[str, str]) -> Files:
     for name in sorted(packages | set(table)):
         path = "/".join([folder, *name.split(".")] if name else [folder])
         public = f"{root}.{name}" if name else root
-        everything = [f"from {_api.PACKAGE}.{table[name]} import *"] if table.get(name) else []
-        if name in table and name in _LAZY and root in (_api.PACKAGE, _api.PUBLIC):
+        everything = [f"from {tables.PACKAGE}.{table[name]} import *"] if table.get(name) else []
+        if name in table and name in _LAZY and root in (tables.PACKAGE, tables.PUBLIC):
             files[f"{path}/__init__.pyi"] = _lazy_package(name, public)
         elif name in packages:
             prefix = f"{name}." if name else ""
@@ -122,7 +123,7 @@ def _has_function(module: str | None, name: str) -> bool:
     """
     if not module:
         return False
-    package = importlib.import_module(f"{_api.PACKAGE}.{module}")
+    package = importlib.import_module(f"{tables.PACKAGE}.{module}")
     return inspect.isfunction(getattr(package, name, None))
 
 
@@ -137,14 +138,14 @@ def _lazy_package(name: str, public: str) -> str:
         name: of the package below `tensorflow_ipu`; empty for that itself.
         public: the name that it is to have.
     """
-    package = importlib.import_module(f"{_api.PACKAGE}.{name}" if name else _api.PACKAGE)
+    package = importlib.import_module(f"{tables.PACKAGE}.{name}" if name else tables.PACKAGE)
     lines = [] if name else ["__version__: str"]
     for attribute in sorted(n for n in dir(package) if not n.startswith("_")):
         value = getattr(package, attribute)
         if isinstance(value, types.ModuleType):
-            if f"{name}.{attribute}".lstrip(".") in _api.MODULES:
+            if f"{name}.{attribute}".lstrip(".") in tables.MODULES:
                 lines.append(f"from {public} import {attribute} as {attribute}")
-        elif getattr(value, "__module__", "").startswith(f"{_api.PACKAGE}."):
+        elif getattr(value, "__module__", "").startswith(f"{tables.PACKAGE}."):
             lines.append(f"from {value.__module__} import {attribute} as {attribute}")
     return _text(lines)
 

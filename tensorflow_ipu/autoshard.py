@@ -11,12 +11,13 @@ from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import linear_partition, sharding
+from tensorflow_ipu import sharding
 from tensorflow_ipu.compiler.ir import function_graphs
 from tensorflow_ipu.compiler.ir.node_sharding import sharding_attribute
 from tensorflow_ipu.compiler.ir.program import SHARDING_ATTRIBUTE
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.hooks import gradient_hooks
+from tensorflow_ipu.util import linear_partition
+from tensorflow_ipu.util.notices import warn_once
 
 EdgeFilter = Callable[[tuple[str, str]], bool]
 

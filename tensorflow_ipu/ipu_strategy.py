@@ -13,12 +13,12 @@ from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.framework import dtypes
 
 from tensorflow_ipu.compiler import tf_functions, trace
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.device import process
 from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.keras3 import hooks as keras3
 from tensorflow_ipu.strategy_extended import IPUExtended
 from tensorflow_ipu.strategy_scope import DeviceStrategy
+from tensorflow_ipu.util.short_repr import shows
 from tensorflow_ipu.versions import legacy_keras
 
 __all__ = ["IPUStrategy", "IPUStrategyV1"]

@@ -63,8 +63,8 @@ def _chosen(reports: tuple[Report, ...], program: str | None) -> Report:
 
 def _check(report: Report, path: Path, update: bool, tolerance: float | None) -> None:
     """Fails the test if the report does not keep to the budget, or writes the budget."""
-    from tensorflow_ipu import private_files
     from tensorflow_ipu.profiler import budget, snapshot
+    from tensorflow_ipu.util import private_files
 
     used = snapshot.of_report(report)
     if not update and not path.exists():

@@ -57,7 +57,7 @@ def clean_state() -> Iterator[None]:
     said.
     """
     yield
-    notices = sys.modules.get("tensorflow_ipu.configs.notices")
+    notices = sys.modules.get("tensorflow_ipu.util.notices")
     if notices is not None:
         notices._forget_for_tests()
     system = sys.modules.get("tensorflow_ipu.device.system")

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from sphinx_ext import name_index, public_names
-from tensorflow_ipu import _api
+from tensorflow_ipu.import_hook import tables
 
 _ARGUMENTS = re.compile(r"^ *(Args|Attributes):$", re.MULTILINE)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -76,12 +76,12 @@ def _public_bases(value: type) -> list[Any]:
 
 
 def _is_ours(function: Any) -> bool:
-    return getattr(function, "__module__", "").startswith(f"{_api.PACKAGE}.")
+    return getattr(function, "__module__", "").startswith(f"{tables.PACKAGE}.")
 
 
 def _is_foreign(value: type, name: str) -> bool:
     """Whether a method is one of a class of TensorFlow or Keras, whose reference describes it."""
-    bases = (base for base in value.__mro__ if not base.__module__.startswith(_api.PACKAGE))
+    bases = (base for base in value.__mro__ if not base.__module__.startswith(tables.PACKAGE))
     return any(name in vars(base) for base in bases if base is not object)
 
 

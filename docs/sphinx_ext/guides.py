@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensorflow_ipu import _api
+from tensorflow_ipu.import_hook import tables
 
 _IPU_PAGES: Mapping[str, tuple[str, ...]] = {
     "": ("tutorial/1_first_program", "parallelism", "keras", "estimators", "reports"),
@@ -52,14 +52,14 @@ _IPU_PAGES: Mapping[str, tuple[str, ...]] = {
 
 # Public module, or the beginning of its name -> pages that treat it, by their names.
 GUIDES: Mapping[str, tuple[str, ...]] = {
-    **{f"{_api.PUBLIC}.{name}".rstrip("."): pages for name, pages in _IPU_PAGES.items()},
-    _api.POPXL: ("popxl", "migration_popxl"),
-    _api.POPXL_ADDONS: ("popxl",),
-    _api.POPART: ("popart", "popart_options", "migration_popart"),
-    _api.POPART_CORE: ("popart",),
-    _api.PVA: ("pva",),
-    _api.POPDIST: ("distributed",),
-    _api.ADDONS: ("keras",),
+    **{f"{tables.PUBLIC}.{name}".rstrip("."): pages for name, pages in _IPU_PAGES.items()},
+    tables.POPXL: ("popxl", "migration_popxl"),
+    tables.POPXL_ADDONS: ("popxl",),
+    tables.POPART: ("popart", "popart_options", "migration_popart"),
+    tables.POPART_CORE: ("popart",),
+    tables.PVA: ("pva",),
+    tables.POPDIST: ("distributed",),
+    tables.ADDONS: ("keras",),
 }
 
 
@@ -70,5 +70,5 @@ def of(name: str) -> tuple[str, ...]:
         name: its full name. The longest name in the table that it begins with counts.
     """
     known = [key for key in GUIDES if f"{name}.".startswith(f"{key}.")]
-    longest = max(known, key=len, default=_api.PUBLIC)
-    return () if longest == _api.PUBLIC != name else GUIDES[longest]
+    longest = max(known, key=len, default=tables.PUBLIC)
+    return () if longest == tables.PUBLIC != name else GUIDES[longest]

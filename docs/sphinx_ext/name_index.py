@@ -7,19 +7,19 @@ import functools
 import re
 
 from sphinx_ext import public_names
-from tensorflow_ipu import _api
 from tensorflow_ipu.configs.ipu_config import OPTIONS
+from tensorflow_ipu.import_hook import tables
 
-IPU_CONFIG = f"{_api.PUBLIC}.config.IPUConfig"
+IPU_CONFIG = f"{tables.PUBLIC}.config.IPUConfig"
 
 # How programs begin names -> how the reference does.
 _BEGINNINGS = {
-    "ipu": _api.PUBLIC,
-    _api.PACKAGE: _api.PUBLIC,
-    "tf.keras.ipu": f"{_api.PUBLIC}.keras",
-    "keras.ipu": f"{_api.PUBLIC}.keras",
-    "popxl.addons": _api.POPXL_ADDONS,
-    "addons": _api.POPXL_ADDONS,
+    "ipu": tables.PUBLIC,
+    tables.PACKAGE: tables.PUBLIC,
+    "tf.keras.ipu": f"{tables.PUBLIC}.keras",
+    "keras.ipu": f"{tables.PUBLIC}.keras",
+    "popxl.addons": tables.POPXL_ADDONS,
+    "addons": tables.POPXL_ADDONS,
     "config": IPU_CONFIG,
 }
 _NAME = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*")

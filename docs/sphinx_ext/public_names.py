@@ -1,4 +1,4 @@
-"""Every public name: modules by the tables of `_api.py`, what they have, members of classes."""
+"""Every public name: modules of `import_hook/tables.py`, their contents, members of classes."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorflow_ipu import _api
+from tensorflow_ipu.import_hook import tables
 
 # Root of public names -> table of its modules, in the order of the reference. A thing with several
 # public names is described under the first.
 TABLES: Mapping[str, Mapping[str, str]] = {
-    _api.PUBLIC: {"": "", **_api.MODULES},
-    _api.POPXL: _api.POPXL_MODULES,
-    _api.POPXL_ADDONS: _api.POPXL_ADDONS_MODULES,
-    _api.POPART: _api.POPART_MODULES,
-    _api.POPART_CORE: _api.POPART_CORE_MODULES,
-    _api.PVA: _api.PVA_MODULES,
-    _api.POPDIST: _api.POPDIST_MODULES,
-    _api.ADDONS: _api.ADDONS_MODULES,
-    _api.POPLAR: _api.POPLAR_MODULES,
+    tables.PUBLIC: {"": "", **tables.MODULES},
+    tables.POPXL: tables.POPXL_MODULES,
+    tables.POPXL_ADDONS: tables.POPXL_ADDONS_MODULES,
+    tables.POPART: tables.POPART_MODULES,
+    tables.POPART_CORE: tables.POPART_CORE_MODULES,
+    tables.PVA: tables.PVA_MODULES,
+    tables.POPDIST: tables.POPDIST_MODULES,
+    tables.ADDONS: tables.ADDONS_MODULES,
+    tables.POPLAR: tables.POPLAR_MODULES,
 }
 
-_OURS = f"{_api.PACKAGE}."
+_OURS = f"{tables.PACKAGE}."
 
 # Shelves of the packages that the original has, too: their modules have one more name there.
 _SHELVES = ("ops.", "optimizers.", "horovod.")
@@ -100,14 +100,14 @@ def _each_module() -> Iterator[Module]:
             if first != public:
                 others[first].append(public)
     for code, public in seen.items():
-        module = importlib.import_module(f"{_api.PACKAGE}.{code}" if code else _api.PACKAGE)
+        module = importlib.import_module(f"{tables.PACKAGE}.{code}" if code else tables.PACKAGE)
         yield Module(public, module, tuple(others[public]))
 
 
 def _rank(module: Module) -> tuple[int, bool, int, bool, str]:
     """Orders modules: those with first claim to a thing first."""
     depth = module.name.count(".")
-    is_lazy = module.name == _api.PUBLIC  # it has what is in its modules
+    is_lazy = module.name == tables.PUBLIC  # it has what is in its modules
     is_package = hasattr(module.code, "__path__")
     return list(TABLES).index(module.root), is_lazy, depth, is_package, module.name
 

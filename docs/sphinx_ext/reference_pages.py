@@ -14,23 +14,23 @@ from typing import Any
 from sphinx_ext import command_pages, guides, public_names
 from sphinx_ext.docstrings import restructured
 from sphinx_ext.public_names import Module
-from tensorflow_ipu import _api
 from tensorflow_ipu.configs.declarations import Option, type_text
 from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig
+from tensorflow_ipu.import_hook import tables
 
 FOLDER = "api"
 
 # Root of public names -> title, and what it is for.
 _ROOTS = {
-    _api.PUBLIC: ("ipu: TensorFlow and Keras", "`from tensorflow.python import ipu`."),
-    _api.POPXL: ("popxl", "Graphs that are built op by op."),
-    _api.POPXL_ADDONS: ("popxl_addons", "Modules, gradients, phases and pipelines for PopXL."),
-    _api.POPART: ("popart", "ONNX models that are built, trained and run."),
-    _api.POPART_CORE: ("popart_core", "The same names as `popart`, for programs that import it."),
-    _api.PVA: ("pva", "Reads reports of programs."),
-    _api.POPDIST: ("popdist", "What a process of a distributed program knows of the others."),
-    _api.ADDONS: ("ipu_tensorflow_addons", "Keras layers and optimizers, and RNN layers."),
-    _api.POPLAR: (_api.POPLAR, "Raw operations, and messages of options and events."),
+    tables.PUBLIC: ("ipu: TensorFlow and Keras", "`from tensorflow.python import ipu`."),
+    tables.POPXL: ("popxl", "Graphs that are built op by op."),
+    tables.POPXL_ADDONS: ("popxl_addons", "Modules, gradients, phases and pipelines for PopXL."),
+    tables.POPART: ("popart", "ONNX models that are built, trained and run."),
+    tables.POPART_CORE: ("popart_core", "The same names as `popart`, for programs that import it."),
+    tables.PVA: ("pva", "Reads reports of programs."),
+    tables.POPDIST: ("popdist", "What a process of a distributed program knows of the others."),
+    tables.ADDONS: ("ipu_tensorflow_addons", "Keras layers and optimizers, and RNN layers."),
+    tables.POPLAR: (tables.POPLAR, "Raw operations, and messages of options and events."),
 }
 
 
@@ -105,7 +105,7 @@ def _contents(names: Iterable[str]) -> str:
 
 def short(name: str) -> str:
     """Returns a public name as programs write it: `ipu.scopes` for that in TensorFlow."""
-    return re.sub(rf"^{re.escape(_api.PUBLIC)}\b", "ipu", name)
+    return re.sub(rf"^{re.escape(tables.PUBLIC)}\b", "ipu", name)
 
 
 def _module_page(module: Module, inside: Mapping[str, list[str]]) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.configs.short_repr import Shown, shows
 from tensorflow_ipu.keras_layers.registration import registered
 from tensorflow_ipu.ops import functional_ops
+from tensorflow_ipu.util.short_repr import Shown, shows
 
 # Values of the state of a weight, by name.
 State = dict[str, tf.Tensor]

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.keras_layers.models import python_batches
+from tensorflow_ipu.util.notices import warn_once
 from tensorflow_ipu.versions import keras2
 
 base_layer_utils = keras2.module("engine.base_layer_utils")

@@ -7,7 +7,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.eager import backprop
 from tensorflow_ipu.keras_layers import layer_lines
 from tensorflow_ipu.keras_layers.models import (
@@ -24,6 +23,7 @@ from tensorflow_ipu.keras_layers.models.serving import Serving
 from tensorflow_ipu.keras_layers.pipelining import validation
 from tensorflow_ipu.keras_layers.pipelining.extension import PipelinedModel
 from tensorflow_ipu.keras_layers.pipelining.model_kinds.sequential import PipelinedSequential
+from tensorflow_ipu.util.short_repr import shows
 from tensorflow_ipu.versions import keras2
 
 __all__ = [

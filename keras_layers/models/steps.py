@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.keras_layers.models.data import Data
+from tensorflow_ipu.util.notices import warn_once
 
 
 @dataclasses.dataclass(frozen=True)

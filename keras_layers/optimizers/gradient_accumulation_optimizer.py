@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler.analysis import memory_options
 from tensorflow_ipu.compiler.checks import accumulation as accumulation_check
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.gradient_accumulation import (
     MINI_BATCHES,
     GradientAccumulationReductionMethod,
@@ -19,6 +18,7 @@ from tensorflow_ipu.keras_layers.optimizers.als_optimizer import ALSOptimizer
 from tensorflow_ipu.keras_layers.optimizers.ipu_optimizer import IpuOptimizer, wrapped
 from tensorflow_ipu.keras_layers.registration import registered
 from tensorflow_ipu.training.accumulators import AccumulatorDtype
+from tensorflow_ipu.util.short_repr import shows
 
 
 @registered

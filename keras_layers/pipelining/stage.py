@@ -6,8 +6,8 @@ import contextlib
 from typing import Any
 
 from tensorflow_ipu import strategy_scope
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.keras_layers.pipelining import hooks
+from tensorflow_ipu.util.short_repr import shows
 
 
 class PipelineStage:

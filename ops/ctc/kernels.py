@@ -11,9 +11,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import ops
 
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.ops.ctc import arguments
 from tensorflow_ipu.runtime import native
+from tensorflow_ipu.util.notices import warn_once
 
 
 def ctc_loss_v2(

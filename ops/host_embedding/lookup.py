@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 import tensorflow as tf
 
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.feeds import common
 from tensorflow_ipu.ops.host_embedding import tables
 from tensorflow_ipu.ops.host_embedding.specs import HostEmbeddingOptimizerSpec, anchor
+from tensorflow_ipu.util.short_repr import shows
 
 _STRATEGIES = ("TOKEN", "ENCODING")
 

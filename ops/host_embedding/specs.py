@@ -8,9 +8,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import ops
 
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.ops.host_embedding import tables
 from tensorflow_ipu.runtime import native
+from tensorflow_ipu.util.short_repr import shows
 
 
 class HostEmbeddingOptimizerSpec:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.eager.backprop import GradientCaptureContext
 from tensorflow_ipu.feeds import ipu_outfeed_queue
 from tensorflow_ipu.ops.pipeline import optimizer_output as _checks
+from tensorflow_ipu.util.short_repr import shows
 
 
 class PipelineStageOptions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tensorflow_ipu import _api
+from tensorflow_ipu.import_hook import tables
 
 
 def missing_in(module: str, known: Sequence[str], public: str) -> Callable[[str], Any]:
@@ -19,7 +19,7 @@ def missing_in(module: str, known: Sequence[str], public: str) -> Callable[[str]
 
     def get_attribute(name: str) -> Any:
         raise AttributeError(
-            f"tensorflow_ipu has no {_api.POPLAR}.ops.{module}.{name}: raw ops were internal to "
+            f"tensorflow_ipu has no {tables.POPLAR}.ops.{module}.{name}: raw ops were internal to "
             f"the original, and of this module there are {', '.join(known)}. Public functions "
             f"for all of them are in {public}."
         )

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.ops.rnn import arguments, gradients
 from tensorflow_ipu.ops.rnn.activations import (
     RECURRENT_ACTIVATIONS,
     Activation,
     activation_name,
 )
+from tensorflow_ipu.util.short_repr import shows
 
 tf1 = tf.compat.v1
 

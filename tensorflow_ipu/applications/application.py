@@ -17,7 +17,7 @@ from tensorflow_ipu.compiler import ahead_of_time
 from tensorflow_ipu.compiler.analysis import host_evaluation
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.executable import Executable
-from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.util.short_repr import shows
 
 #: Prefix of the names of inputs.
 INPUT_PREFIX = "XLA_Args/"

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tensorflow_ipu import private_files
+from tensorflow_ipu.util import private_files
 
 _CALL = "configure_ipu_system"
 

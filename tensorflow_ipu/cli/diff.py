@@ -8,13 +8,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tensorflow_ipu import private_files
 from tensorflow_ipu.cli import arguments, files
 from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.profiler import comparison, snapshot
 from tensorflow_ipu.profiler.comparison import Difference
 from tensorflow_ipu.profiler.export import html_diff
 from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.util import private_files
 
 _EXAMPLES = (
     ("tensorflow-ipu diff before.json after.json", "what the second program needs more"),

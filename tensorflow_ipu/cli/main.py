@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 
 import tensorflow_ipu
-from tensorflow_ipu import text
 from tensorflow_ipu.cli import commands, output
 from tensorflow_ipu.cli.parsing import Parser, suggestion
+from tensorflow_ipu.util import text
 
 _TOOL = "tensorflow-ipu"
 

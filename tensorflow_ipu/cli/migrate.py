@@ -8,11 +8,11 @@ import stat
 import sys
 from pathlib import Path
 
-from tensorflow_ipu import private_files
 from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.compat import migration
 from tensorflow_ipu.compat.findings import File, Finding
 from tensorflow_ipu.compat.generation import Generation
+from tensorflow_ipu.util import private_files
 
 # Endings of the names of Python files.
 _PYTHON = (".py", ".pyw", ".pyi", ".ipy")

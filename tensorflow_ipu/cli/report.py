@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 
-from tensorflow_ipu import private_files
 from tensorflow_ipu.cli import files
 from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.profiler.export import chrome_trace, html_report, text_report
 from tensorflow_ipu.profiler.export.trace.slices import MOST_SLICES
 from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.util import private_files
 
 _TRACE = "trace"
 _FORMATS: Mapping[str, Callable[[Report], str]] = {

@@ -13,7 +13,7 @@ from tensorflow_ipu.planner.alternatives import stage_fit, stage_split, stage_te
 from tensorflow_ipu.planner.alternatives.stage_fit import Fit
 from tensorflow_ipu.planner.program import structure
 from tensorflow_ipu.planner.time import throughput
-from tensorflow_ipu.text import aligned
+from tensorflow_ipu.util.text import aligned
 
 _EXAMPLES = (
     ("tensorflow-ipu split before.json --stages 2", "the best cut into two stages"),

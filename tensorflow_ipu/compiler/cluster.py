@@ -20,8 +20,8 @@ from tensorflow.python.util import compat
 
 from tensorflow_ipu.compiler.ir import legacy_calls
 from tensorflow_ipu.compiler.sources import source_map
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.runtime import native
+from tensorflow_ipu.util.short_repr import shows
 
 if TYPE_CHECKING:
     from tensorflow_ipu.compiler.executable import Executable

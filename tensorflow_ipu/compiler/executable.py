@@ -15,9 +15,9 @@ from tensorflow_ipu.compiler.ir import call_tree, function_graphs, records
 from tensorflow_ipu.compiler.listing import copies as copies_lib
 from tensorflow_ipu.compiler.listing import program_listing, variable_placement
 from tensorflow_ipu.compiler.sources import origins as sources_lib
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.device import attachment
 from tensorflow_ipu.runtime import native
+from tensorflow_ipu.util.short_repr import shows
 
 if TYPE_CHECKING:
     from tensorflow_ipu.planner.plan import Plan

@@ -19,8 +19,8 @@ from absl import logging
 from google.protobuf.message import DecodeError
 from tensorflow.core.framework import function_pb2
 
-from tensorflow_ipu import archives, private_files
 from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.util import archives, private_files
 
 CACHE_SUFFIX = ".poplar_exec"
 LOCK_SUFFIX = ".compile_lock"

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tensorflow_ipu.configs import errors, flags, partials
+from tensorflow_ipu.configs import flags, partials
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.configs.enums import DeviceConnectionType
 from tensorflow_ipu.configs.flags import Flags
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
-from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.util import errors
+from tensorflow_ipu.util.short_repr import shows
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tensorflow_ipu.configs import errors
+from tensorflow_ipu.util import errors
 
 
 class _Process:

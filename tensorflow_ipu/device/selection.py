@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tensorflow_ipu.configs import chips, errors, flags, poplar_options, translate, validation
+from tensorflow_ipu.configs import chips, flags, poplar_options, translate, validation
 from tensorflow_ipu.configs.enums import DeviceConnectionType
 from tensorflow_ipu.configs.flags import Flags
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.machine import MOST_IPUS, Machine, selection_permutation
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
 from tensorflow_ipu.device.attachment import AttachedDevice, System, ipus_reserved
+from tensorflow_ipu.util import errors
 
 
 def build(options: IpuOptions, parsed: Flags, generation: int, with_models: bool = False) -> System:

@@ -13,15 +13,16 @@ from typing import Any
 
 from absl import logging
 
-from tensorflow_ipu.configs import errors, flags, poplar_options, translate
+from tensorflow_ipu.configs import flags, poplar_options, translate
 from tensorflow_ipu.configs.enums import DeviceConnectionType, Effect
 from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig, attach_with
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.configs.proto import ipu_options_pb2
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
 from tensorflow_ipu.device import caller, process
 from tensorflow_ipu.device.attachment import AttachedDevice, System
 from tensorflow_ipu.device.selection import build
+from tensorflow_ipu.util import errors
+from tensorflow_ipu.util.notices import warn_once
 
 __all__ = [
     "AttachedDevice",

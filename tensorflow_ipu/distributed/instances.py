@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.launcher import environment
+from tensorflow_ipu.util.short_repr import shows
 
 #: Name of the job, in TensorFlow's clusters, that instances are tasks of.
 JOB = "worker"

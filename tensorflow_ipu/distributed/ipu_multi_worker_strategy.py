@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.distributed import host_variables, instances, joining
 from tensorflow_ipu.distributed.instance_strategy import GraphStrategy
+from tensorflow_ipu.util.short_repr import shows
 
 __all__ = ["IPUMultiWorkerStrategy", "IPUMultiWorkerStrategyV1"]
 

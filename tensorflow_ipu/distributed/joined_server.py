@@ -8,7 +8,7 @@ from typing import Any
 
 from tensorflow.python.training import server_lib
 
-from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.util.short_repr import shows
 
 
 class JoinedServer(server_lib.Server):

@@ -21,9 +21,9 @@ from tensorflow_ipu import strategy_scope
 from tensorflow_ipu.compiler.passes import synthetic_data
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.configs.ranges import INT32, Range, shown
-from tensorflow_ipu.configs.short_repr import Shown
+from tensorflow_ipu.util.notices import warn_once
+from tensorflow_ipu.util.short_repr import Shown
 
 #: Types of the tensors that an infeed sends to a device.
 INFEED_DTYPES = (

@@ -9,9 +9,9 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import ops
 
 from tensorflow_ipu.configs.ranges import Range
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.feeds import common
 from tensorflow_ipu.feeds.infeed import DataInfeed, Infeed
+from tensorflow_ipu.util.short_repr import shows
 
 if TYPE_CHECKING:
     from tensorflow_ipu.feeds.iterators import IPUIterator, IPUOwnedIterator, make_owned_iterator

@@ -11,9 +11,9 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import ops, type_spec
 from tensorflow.python.types import trace
 
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.feeds import common
 from tensorflow_ipu.feeds.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue, feed_of
+from tensorflow_ipu.util.short_repr import shows
 
 
 class IPUIterator(iterator_ops.OwnedIterator):

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from tensorflow.python.framework import dtypes
 
-from tensorflow_ipu import archives, private_files
+from tensorflow_ipu.util import archives, private_files
 
 _FORMAT = "tensorflow_ipu tensors"
 _VERSION = 1

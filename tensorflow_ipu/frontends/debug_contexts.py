@@ -8,7 +8,7 @@ import secrets
 import sys
 from typing import Any
 
-from tensorflow_ipu import private_files
+from tensorflow_ipu.util import private_files
 
 #: The layers that contexts are of: builders, models, ops.
 BUILDER, MODEL, OPS = "popartbuilder", "onnx", "popart"

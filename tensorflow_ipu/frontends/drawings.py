@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tensorflow_ipu import private_files
+from tensorflow_ipu.util import private_files
 
 #: The checkpoint at the end of preparation.
 FINAL = "FINAL"

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends.logs import Logger
+from tensorflow_ipu.util.notices import warn_once
 
 _SUFFIX = ".popef"
 _log = Logger("session")

@@ -9,7 +9,7 @@ import sys
 import threading
 from typing import NamedTuple
 
-from tensorflow_ipu import private_files
+from tensorflow_ipu.util import private_files
 
 # Level -> its letter in a line, from the most to the fewest messages.
 LEVELS = {"TRACE": "T", "DEBUG": "D", "INFO": "I", "WARN": "W", "ERR": "E", "CRITICAL": "C"}

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tensorflow_ipu import private_files
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.device.system import System
 from tensorflow_ipu.frontends.logs import Logger
 from tensorflow_ipu.profiler import report_directory, report_options
 from tensorflow_ipu.profiler.report import Executions, Report
+from tensorflow_ipu.util import private_files
 
 _PREFIX, _FILE = "autoReport.", "profile.pop"
 _log = Logger("session")

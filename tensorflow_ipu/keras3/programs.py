@@ -12,9 +12,9 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tensorflow_ipu import loops, strategy_scope
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.feeds import arrays
 from tensorflow_ipu.hooks import tensorflow_hooks
+from tensorflow_ipu.util.notices import warn_once
 
 #: Takes the data of a step, and returns logs or predictions.
 Step = Callable[[Any], Any]

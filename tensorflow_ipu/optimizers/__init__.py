@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from tensorflow_ipu import _api
+from tensorflow_ipu.import_hook import lazy, tables
 
 # Class -> module of `tensorflow_ipu` that it is in.
 _CLASSES = {
@@ -20,13 +20,13 @@ _CLASSES = {
     "ShardedOptimizer": "optimizers.sharded_optimizer",
 }
 
-_module_attribute, _module_names = _api.lazy_modules(__name__)
+_module_attribute, _module_names = lazy.lazy_modules(__name__)
 
 
 def __getattr__(name: str) -> Any:
     """Imports a class or a module when it is first used."""
     if name in _CLASSES:
-        return getattr(importlib.import_module(f"{_api.PACKAGE}.{_CLASSES[name]}"), name)
+        return getattr(importlib.import_module(f"{tables.PACKAGE}.{_CLASSES[name]}"), name)
     return _module_attribute(name)
 
 

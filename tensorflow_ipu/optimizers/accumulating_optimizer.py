@@ -13,7 +13,6 @@ from tensorflow.python.training import optimizer as optimizer_lib
 
 from tensorflow_ipu.compiler.checks import accumulation
 from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.gradient_accumulation import (
     MINI_BATCHES,
     GradientAccumulationReductionMethod,
@@ -21,6 +20,7 @@ from tensorflow_ipu.gradient_accumulation import (
 )
 from tensorflow_ipu.optimizers import ipu_optimizer
 from tensorflow_ipu.training.accumulators import AccumulatorDtype, accumulator_dtype
+from tensorflow_ipu.util.short_repr import shows
 
 
 class AccumulatingOptimizer(ipu_optimizer.IpuOptimizer):

@@ -10,7 +10,7 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import math_ops
 from tensorflow.python.training import optimizer as optimizer_lib
 
-from tensorflow_ipu.configs.short_repr import Shown, shows
+from tensorflow_ipu.util.short_repr import Shown, shows
 
 
 def wrapped(opt: Any) -> Shown:

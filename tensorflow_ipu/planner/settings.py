@@ -8,7 +8,7 @@ from typing import Any
 
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.chips import Chip
-from tensorflow_ipu.configs.short_repr import short_repr
+from tensorflow_ipu.util.short_repr import short_repr
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,10 +11,10 @@ import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tensorflow_ipu.configs.short_repr import Shown, shows
 from tensorflow_ipu.costs.cost import OpSpec, TensorType
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.schedule.description import PipelineDescription
+from tensorflow_ipu.util.short_repr import Shown, shows
 
 # Kinds of buffers.
 VARIABLE = "variable"  # the value of a variable; always live

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from absl import logging
 
-from tensorflow_ipu import private_files
 from tensorflow_ipu.profiler import flag_outputs, report_directory, report_options
 from tensorflow_ipu.profiler.host.recorder import Recorder
 from tensorflow_ipu.profiler.report import Executions, Report
 from tensorflow_ipu.profiler.report_options import ReportOptions
 from tensorflow_ipu.profiler.tracking import Tracker
 from tensorflow_ipu.runtime import native
+from tensorflow_ipu.util import private_files
 
 if TYPE_CHECKING:
     from tensorflow_ipu.compiler.executable import Executable

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tensorflow_ipu import private_files
 from tensorflow_ipu.configs.ranges import FOLDER
 from tensorflow_ipu.profiler import json_files, json_schema
 from tensorflow_ipu.profiler.comparison import Difference, differences, format_changes
 from tensorflow_ipu.profiler.snapshot import Snapshot
+from tensorflow_ipu.util import private_files
 
 SCHEMA_VERSION = 1
 

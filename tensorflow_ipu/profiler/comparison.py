@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensorflow_ipu.profiler import breakdown
 from tensorflow_ipu.profiler.snapshot import Snapshot
-from tensorflow_ipu.text import aligned, human_bytes
+from tensorflow_ipu.util.text import aligned, human_bytes
 
 if TYPE_CHECKING:
     from tensorflow_ipu.profiler.report import Report

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorflow_ipu import private_files
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.runtime import event_payloads
+from tensorflow_ipu.util import private_files
+from tensorflow_ipu.util.notices import warn_once
 
 if TYPE_CHECKING:
     from tensorflow_ipu.compiler.executable import Executable

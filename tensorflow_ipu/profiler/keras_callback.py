@@ -7,9 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.session import profile
+from tensorflow_ipu.util.short_repr import shows
 
 MODELLED_TIME = "modelled_seconds"
 

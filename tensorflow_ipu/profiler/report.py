@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
-from tensorflow_ipu import private_files
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.planner import consistency, serialize
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.settings import Settings
@@ -24,6 +22,8 @@ from tensorflow_ipu.profiler.views.live_tensors import LiveTensor
 from tensorflow_ipu.profiler.views.operation import Operation
 from tensorflow_ipu.profiler.views.program_tree import ProgramNode
 from tensorflow_ipu.profiler.views.view import View
+from tensorflow_ipu.util import private_files
+from tensorflow_ipu.util.short_repr import shows
 
 if TYPE_CHECKING:
     from typing_extensions import Self

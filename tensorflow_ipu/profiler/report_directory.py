@@ -9,14 +9,14 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tensorflow_ipu import private_files
 from tensorflow_ipu.compiler import gc_pause
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.profiler import schema
 from tensorflow_ipu.profiler.export import chrome_trace, html_report, text_report
 from tensorflow_ipu.profiler.host.activity import HostActivity
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.report_options import ReportOptions
+from tensorflow_ipu.util import private_files
+from tensorflow_ipu.util.notices import warn_once
 
 PREFIX = "tf_report"
 _RETRIES = 100

@@ -10,17 +10,17 @@ from types import TracebackType
 
 from absl import logging
 
-from tensorflow_ipu import private_files
 from tensorflow_ipu.compiler import cache, observers
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.configs.poplar_options import SHOWN_LAUNCHES
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.profiler import report_directory
 from tensorflow_ipu.profiler.host.activity import HostActivity
 from tensorflow_ipu.profiler.host.recorder import Recorder
 from tensorflow_ipu.profiler.report import Executions, Report
 from tensorflow_ipu.profiler.report_options import ReportOptions
 from tensorflow_ipu.profiler.tracking import Tracker
+from tensorflow_ipu.util import private_files
+from tensorflow_ipu.util.short_repr import shows
 from tensorflow_ipu.versions import tensorboard as installed
 
 

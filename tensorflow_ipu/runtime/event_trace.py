@@ -10,8 +10,8 @@ import numpy as np
 from tensorflow.core.framework import summary_pb2
 from tensorflow.python.framework import tensor_util
 
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent
+from tensorflow_ipu.util.notices import warn_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tensorflow_ipu.configs import errors
 from tensorflow_ipu.schedule.description import PipelineDescription
 from tensorflow_ipu.schedule.modes import PipelineSchedule, RecomputationMode
+from tensorflow_ipu.util import errors
 
 # Mini-batches more that loading and storing beside the computation keep in flight.
 _IO_OVERLAP = 2

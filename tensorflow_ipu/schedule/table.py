@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorflow_ipu import private_files
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.schedule import draw, text
 from tensorflow_ipu.schedule.description import PipelineDescription
 from tensorflow_ipu.schedule.modes import Phase
 from tensorflow_ipu.schedule.shares import idle_share
+from tensorflow_ipu.util import private_files
+from tensorflow_ipu.util.short_repr import shows
 
 # Stands in the table for the mini-batch of a weight update, which has none.
 NO_MINI_BATCH = -1

@@ -22,10 +22,10 @@ from tensorflow.python.saved_model import (
 )
 from tensorflow.python.trackable import asset, autotrackable
 
-from tensorflow_ipu import private_files
 from tensorflow_ipu.applications import file
 from tensorflow_ipu.applications.application import Application
 from tensorflow_ipu.compiler import current_scope
+from tensorflow_ipu.util import private_files
 
 APPLICATION_SUFFIX = ".popef"
 

@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from tensorflow_ipu.configs import legacy, notices, translate
+from tensorflow_ipu.configs import legacy, translate
 from tensorflow_ipu.configs.enums import (
     DeviceConnectionType,
     ExecutionProfileType,
@@ -17,6 +17,7 @@ from tensorflow_ipu.configs.enums import (
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
 from tensorflow_ipu.configs.verification import KeyId, VerificationOptions
+from tensorflow_ipu.util import notices
 
 FUNCTIONS = [
     value

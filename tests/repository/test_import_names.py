@@ -8,15 +8,15 @@ import sys
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import _api
+from tensorflow_ipu.import_hook import tables
 from tensorflow_ipu.keras_layers import layers, losses
 from tensorflow_ipu.ops import rnn_ops
 from tensorflow_ipu.versions import keras2
 from tests.support.versions import has_tensorflow, needs_tensorflow
 
 # Below `keras.ipu` and `tensorflow.python.ipu.keras`.
-CLASSES = [name[len("keras.") :] for name in _api.NAMES if name.startswith("keras.")]
-MODULES = [name[len("keras.") :] for name in _api.MODULES if name.startswith("keras.")]
+CLASSES = [name[len("keras.") :] for name in tables.NAMES if name.startswith("keras.")]
+MODULES = [name[len("keras.") :] for name in tables.MODULES if name.startswith("keras.")]
 
 LAYERS = """AssumeEqualAcrossReplicas CTCInferenceLayer CTCPredictionsLayer
     CaptureActivationGradients
@@ -28,7 +28,7 @@ LAYERS = """AssumeEqualAcrossReplicas CTCInferenceLayer CTCPredictionsLayer
 # The names of Keras that this TensorFlow has.
 KERAS = [
     name
-    for name in _api.KERAS
+    for name in tables.KERAS
     if name == "keras" or name.partition(".")[0] in ("tensorflow", keras2.PACKAGE)
 ]
 
@@ -38,7 +38,7 @@ KERAS = [
 def test_every_keras_has_the_ipu_module(keras, name):
     package = f"{keras}.ipu.keras" if keras == "tensorflow.python" else f"{keras}.ipu"
     module = importlib.import_module(f"{package}.{name}")
-    assert module is sys.modules[f"tensorflow_ipu.{_api.MODULES['keras.' + name]}"]
+    assert module is sys.modules[f"tensorflow_ipu.{tables.MODULES['keras.' + name]}"]
     assert getattr(tf.keras.ipu, name) is module
 
 
@@ -106,7 +106,8 @@ def test_programs_without_ipus_have_their_keras(run_python):
         "    assert not hasattr(module, 'ipu') and 'ipu' not in dir(module), module\n"
         "ours = {name[15:] for name in sys.modules if name.startswith('tensorflow_ipu')}\n"
         "check = {'versions', 'versions.built_for', 'versions.releases'}  # of the native library\n"
-        "assert ours == {'', '_api', '_finder', *check}, ours\n"
+        "hook = {'import_hook', 'import_hook.finder', 'import_hook.lazy', 'import_hook.tables'}\n"
+        "assert ours == {'', *hook, *check}, ours\n"
     )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from absl import logging
 
-from tensorflow_ipu import private_files
+from tensorflow_ipu.util import private_files
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("tensorflow_ipu", "configs", "ops", "keras_layers", "estimators")
@@ -110,7 +110,7 @@ class TestErrors:
     def test_where_files_may_not_grow(self, path) -> None:
         code = """
 import resource, sys
-from tensorflow_ipu import private_files
+from tensorflow_ipu.util import private_files
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 try:
     private_files.write_bytes(sys.argv[1], bytes(101))

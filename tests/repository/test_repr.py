@@ -14,12 +14,12 @@ from tensorflow.python import ipu
 from tensorflow_ipu.applications.application import Signature
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.machine import Machine
-from tensorflow_ipu.configs.short_repr import LENGTH
 from tensorflow_ipu.device import system
 from tensorflow_ipu.feeds.iterators import IPUIterator, IPUOwnedIterator
 from tensorflow_ipu.keras_layers.effective_transformer import EffectiveTransformer
 from tensorflow_ipu.keras_layers.models import extension
 from tensorflow_ipu.keras_layers.pipelining import assignment
+from tensorflow_ipu.util.short_repr import LENGTH
 from tests.support import estimator_models, plans, profiled
 from tests.support.public_classes import public_classes
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tensorflow_ipu import _api
 from tensorflow_ipu.configs.ipu_config import OPTIONS
+from tensorflow_ipu.import_hook import tables
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ROOT / "stubs" / "packages"
@@ -38,9 +38,9 @@ def test_files_are_up_to_date():
 @pytest.mark.parametrize(
     "folder, table",
     [
-        ("tensorflow-stubs/python/ipu", _api.MODULES),
-        ("tensorflow-stubs/compiler/plugin/poplar", _api.POPLAR_MODULES),
-        ("ipu_tensorflow_addons-stubs", _api.ADDONS_MODULES),
+        ("tensorflow-stubs/python/ipu", tables.MODULES),
+        ("tensorflow-stubs/compiler/plugin/poplar", tables.POPLAR_MODULES),
+        ("ipu_tensorflow_addons-stubs", tables.ADDONS_MODULES),
     ],
 )
 def test_every_public_module_has_a_file(folder, table):

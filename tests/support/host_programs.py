@@ -247,9 +247,9 @@ def _import_all() -> list[str]:
     # From TensorFlow 2.16 on there are Estimators only now. They add to TensorFlow's classes, too.
     assert issubclass(tf.estimator.Estimator, tf1.estimator.Estimator)
     before = _attributes()
-    from tensorflow_ipu import _api
+    from tensorflow_ipu.import_hook import tables
 
-    for name in _api.MODULES:
+    for name in tables.MODULES:
         importlib.import_module(f"tensorflow_ipu.{name}")
     after = _attributes()
     return sorted(name for name, value in before.items() if after.get(name) is not value)

@@ -6,9 +6,9 @@ import importlib
 import inspect
 import types
 
-from tensorflow_ipu import _api
+from tensorflow_ipu.import_hook import tables
 
-_TABLES = (_api.MODULES, _api.POPLAR_MODULES, _api.ADDONS_MODULES)
+_TABLES = (tables.MODULES, tables.POPLAR_MODULES, tables.ADDONS_MODULES)
 
 
 def public_names(module: types.ModuleType) -> list[str]:
@@ -25,16 +25,16 @@ def public_names(module: types.ModuleType) -> list[str]:
 def public_classes() -> set[type]:
     """Returns all classes of this package that a public module has under a public name."""
     modules = [
-        importlib.import_module(f"{_api.PACKAGE}.{name}")
+        importlib.import_module(f"{tables.PACKAGE}.{name}")
         for name in sorted({name for table in _TABLES for name in table.values()})
     ]
     named = [getattr(module, name) for module in modules for name in public_names(module)]
     named += [
-        getattr(importlib.import_module(f"{_api.PACKAGE}.{module}"), name.split(".")[-1])
-        for name, module in _api.NAMES.items()
+        getattr(importlib.import_module(f"{tables.PACKAGE}.{module}"), name.split(".")[-1])
+        for name, module in tables.NAMES.items()
     ]
     return {
         found
         for found in named
-        if inspect.isclass(found) and found.__module__.startswith(f"{_api.PACKAGE}.")
+        if inspect.isclass(found) and found.__module__.startswith(f"{tables.PACKAGE}.")
     }

@@ -129,4 +129,4 @@ def _missing(path: Path) -> Finding:
 
 def _is_ours(folder: Path) -> bool:
     """Returns whether this is the checkout of the package, which is meant to be found."""
-    return (folder / "tensorflow_ipu" / "_api.py").is_file()
+    return (folder / "tensorflow_ipu" / "import_hook" / "tables.py").is_file()

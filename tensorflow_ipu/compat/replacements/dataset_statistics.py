@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.configs.notices import warn_once
+from tensorflow_ipu.util.notices import warn_once
 
 
 def _say() -> None:

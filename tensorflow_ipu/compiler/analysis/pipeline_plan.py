@@ -10,8 +10,8 @@ from tensorflow.python.framework import errors
 
 from tensorflow_ipu import schedule
 from tensorflow_ipu.compiler.ir.program import PIPELINE_ATTRIBUTE, Program, at_node
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.device.attachment import System
+from tensorflow_ipu.util.short_repr import shows
 
 
 @dataclasses.dataclass(frozen=True)

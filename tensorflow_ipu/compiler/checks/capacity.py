@@ -9,8 +9,8 @@ from tensorflow.python.framework import errors
 
 from tensorflow_ipu.compiler import observers
 from tensorflow_ipu.compiler.analysis import size_bound
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.device.attachment import System
+from tensorflow_ipu.util.notices import warn_once
 
 if TYPE_CHECKING:
     from tensorflow.python.framework import func_graph

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import tensorflow as tf
 
 from tensorflow_ipu.compiler.sources.frames import KerasFrames
-from tensorflow_ipu.configs.short_repr import Shown, short_repr
+from tensorflow_ipu.util.short_repr import Shown, short_repr
 
 if TYPE_CHECKING:
     from tensorflow_ipu.compiler.sources.frames import SourceLocation

@@ -26,7 +26,7 @@ from tensorflow_ipu.compiler.ir.call_tree import Call
 from tensorflow_ipu.compiler.ir.records import ArgumentSpec, CopyRecord, OpRecord
 from tensorflow_ipu.compiler.listing.copy_values import Operands, PlacedTensor, PlacedVariable
 from tensorflow_ipu.compiler.listing.copy_walk import CopyWalk
-from tensorflow_ipu.text import aligned, human_bytes
+from tensorflow_ipu.util.text import aligned, human_bytes
 
 
 class CopyTotal(NamedTuple):

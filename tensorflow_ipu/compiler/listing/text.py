@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.text import aligned, human_bytes, human_count
+from tensorflow_ipu.util.text import aligned, human_bytes, human_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

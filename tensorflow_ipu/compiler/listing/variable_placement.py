@@ -38,7 +38,7 @@ from tensorflow_ipu.compiler.ir.program import (
     Program,
 )
 from tensorflow_ipu.compiler.ir.records import ArgumentSpec
-from tensorflow_ipu.text import aligned, human_bytes
+from tensorflow_ipu.util.text import aligned, human_bytes
 
 IN_PROCESSOR = "in-processor"
 REMOTE = "remote"

@@ -14,7 +14,7 @@ from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
 from tensorflow_ipu.compiler.operators import advice, rules
 from tensorflow_ipu.compiler.operators.constants import Constants
 from tensorflow_ipu.compiler.sources.source_map import SourceMap
-from tensorflow_ipu.configs.notices import warn_once
+from tensorflow_ipu.util.notices import warn_once
 
 # Prefix of TensorFlow's internal ops, which users do not write.
 _INTERNAL = "_"

@@ -15,7 +15,7 @@ from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
 from tensorflow_ipu.compiler.sources import frames
 from tensorflow_ipu.compiler.sources.frames import SourceLocation
 from tensorflow_ipu.compiler.sources.source_map import SourceMap
-from tensorflow_ipu.configs.notices import warn_once
+from tensorflow_ipu.util.notices import warn_once
 
 _TENSORFLOW = os.path.dirname(os.path.dirname(check_ops.__file__))
 # Modules of TensorFlow between the line that asks for a check and the op.

@@ -6,7 +6,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from tensorflow_ipu.compiler.sources.source_map import NOWHERE, Origin
-from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.util.short_repr import shows
 
 if TYPE_CHECKING:
     from tensorflow.core.framework import function_pb2

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tensorflow_ipu.compiler.sources import declared, frames
 from tensorflow_ipu.compiler.sources.frames import KerasFrames, SourceLocation
-from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.util.short_repr import shows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,13 +11,13 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from tensorflow_ipu import _api, _former_names
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.configs.ranges import COUNT
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.distributed import instances as _instances
+from tensorflow_ipu.import_hook import former_names, tables
 from tensorflow_ipu.launcher import environment
+from tensorflow_ipu.util.short_repr import shows
 
 __all__ = [
     "checkNumIpusPerReplica",
@@ -187,13 +187,13 @@ class _OnInstances(contextlib.AbstractContextManager[None]):
 
 def __getattr__(name: str) -> Any:
     """Imports `popdist.tensorflow` when it is first used."""
-    if name in _api.POPDIST_MODULES:
+    if name in tables.POPDIST_MODULES:
         import importlib
 
-        return importlib.import_module(f"{_api.PACKAGE}.{_api.POPDIST_MODULES[name]}")
-    raise AttributeError(_former_names.explain(f"{_api.POPDIST}.{name}"))
+        return importlib.import_module(f"{tables.PACKAGE}.{tables.POPDIST_MODULES[name]}")
+    raise AttributeError(former_names.explain(f"{tables.POPDIST}.{name}"))
 
 
 def __dir__() -> list[str]:
     """Lists the module too."""
-    return sorted({*globals(), *(name for name in _api.POPDIST_MODULES if name)})
+    return sorted({*globals(), *(name for name in tables.POPDIST_MODULES if name)})

@@ -8,7 +8,6 @@ from typing import Any
 
 from tensorflow_ipu.compiler.checks.capacity import chosen_policy
 from tensorflow_ipu.configs.chips import Chip
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.device import system
 from tensorflow_ipu.device.attachment import ipus_reserved
 from tensorflow_ipu.distributed import joining
@@ -16,6 +15,7 @@ from tensorflow_ipu.distributed.instances import Instances, of_poprun
 from tensorflow_ipu.frontends import device_table
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.planner.alternatives import capacity
+from tensorflow_ipu.util.notices import warn_once
 
 
 def attach(

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tensorflow_ipu import private_files
 from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instances import Instances, of_poprun
 from tensorflow_ipu.frontends import drawings
@@ -17,6 +16,7 @@ from tensorflow_ipu.frontends.popxl.core.session_options import PbIr, SessionOpt
 from tensorflow_ipu.frontends.popxl.graph import Graph, reachable
 from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
 from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
+from tensorflow_ipu.util import private_files
 
 __all__ = ["Ir"]
 

@@ -13,10 +13,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from tensorflow_ipu import private_files
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensorData, NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.streams import InputStreams, OutputStreams
+from tensorflow_ipu.util import private_files
 
 __all__ = [
     "ReportMissingMethods",

@@ -6,11 +6,11 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.frontends.pva.objects import PrintLength, PvaList, PvaObject
 from tensorflow_ipu.frontends.pva.programs import Program, ProgramTree, SequenceProgram
 from tensorflow_ipu.planner.plan import Segment, Timeline
 from tensorflow_ipu.profiler.report import Report as SavedReport
+from tensorflow_ipu.util.short_repr import shows
 
 _RUN_COUNT = "autoReport.executionProfileProgramRunCount"
 _LEFT_OUT = "not listed in the report"

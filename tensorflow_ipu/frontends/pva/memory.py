@@ -6,7 +6,6 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterator
 
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.frontends.pva.objects import NotModelledError, PvaObject
 from tensorflow_ipu.frontends.pva.programs import Program, ProgramTree
 from tensorflow_ipu.planner.details import Details, details
@@ -14,6 +13,7 @@ from tensorflow_ipu.planner.memory import code_size
 from tensorflow_ipu.planner.memory.always_live import CONSTANTS, STREAMS
 from tensorflow_ipu.planner.memory.ipu import TEMPORARIES
 from tensorflow_ipu.planner.plan import Category, IpuMemory, LiveBuffer, Plan
+from tensorflow_ipu.util.short_repr import shows
 
 # Storage categories of Poplar's profile data, and which of the planner's are in them. What the
 # planner keeps in a category of its own and is not here are variables.

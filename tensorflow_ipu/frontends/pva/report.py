@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tensorflow_ipu import __version__
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.frontends.pva import memory
 from tensorflow_ipu.frontends.pva.execution import ExecutionReport
 from tensorflow_ipu.frontends.pva.memory import CompilationTile, LivenessProgramStep, Variable
@@ -20,6 +19,7 @@ from tensorflow_ipu.frontends.pva.programs import ComputeSet, Program, ProgramTr
 from tensorflow_ipu.profiler import schema
 from tensorflow_ipu.profiler.report import Executions
 from tensorflow_ipu.profiler.report import Report as SavedReport
+from tensorflow_ipu.util.short_repr import shows
 
 if TYPE_CHECKING:
     from typing_extensions import Self

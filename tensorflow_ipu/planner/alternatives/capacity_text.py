@@ -8,7 +8,7 @@ from tensorflow_ipu.planner.alternatives.remedies import Remedy
 from tensorflow_ipu.planner.alternatives.search.choices import SUBJECT_NAMES
 from tensorflow_ipu.planner.op_groups import groups_at_peak
 from tensorflow_ipu.planner.plan import IpuMemory, Plan
-from tensorflow_ipu.text import aligned, human_bytes
+from tensorflow_ipu.util.text import aligned, human_bytes
 
 _TENSORS = 8
 _WIDTH = 44

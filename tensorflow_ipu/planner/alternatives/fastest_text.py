@@ -8,7 +8,7 @@ from typing import Any
 from tensorflow_ipu.planner.alternatives.capacity_text import number
 from tensorflow_ipu.planner.alternatives.fastest import Fastest
 from tensorflow_ipu.planner.alternatives.search.trial import Trial
-from tensorflow_ipu.text import aligned
+from tensorflow_ipu.util.text import aligned
 
 # Single changes and failures that are shown.
 _SINGLES, _FAILURES = 12, 8

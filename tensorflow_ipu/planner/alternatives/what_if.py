@@ -15,7 +15,7 @@ from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.planner.workload import Workload
-from tensorflow_ipu.text import aligned
+from tensorflow_ipu.util.text import aligned
 
 #: Most combinations of one call. Each is a plan, which takes up to seconds for a large program.
 MOST = 256

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.costs.cost import TensorType
 from tensorflow_ipu.planner.memory import tile_mapping
 from tensorflow_ipu.planner.memory.always_live import Resident
 from tensorflow_ipu.planner.memory.tile_mapping import Interval
 from tensorflow_ipu.planner.workload import Buffer
+from tensorflow_ipu.util.short_repr import shows
 
 #: Category of the memory that an op needs while it runs.
 TEMPORARIES = "temporaries"

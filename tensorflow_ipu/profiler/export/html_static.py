@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Union
 
 from tensorflow_ipu.profiler.export import text_tables
 from tensorflow_ipu.profiler.insights import remedy_text
-from tensorflow_ipu.text import human_bytes
+from tensorflow_ipu.util.text import human_bytes
 
 if TYPE_CHECKING:
     from tensorflow_ipu.profiler.comparison import Difference

@@ -13,10 +13,10 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from tensorflow_ipu import private_files
 from tensorflow_ipu.planner.plan import IpuMemory
 from tensorflow_ipu.profiler.export import text_report, xplane
 from tensorflow_ipu.profiler.export.chrome_trace import thinned
+from tensorflow_ipu.util import private_files
 from tensorflow_ipu.versions import tensorboard as installed
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from tensorflow_ipu.profiler.export.text_tables import (
     table,
 )
 from tensorflow_ipu.profiler.insights import host_cycles, remedy_text
-from tensorflow_ipu.text import human_bytes, human_count
+from tensorflow_ipu.util.text import human_bytes, human_count
 
 if TYPE_CHECKING:
     from tensorflow_ipu.profiler.report import Report

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tensorflow_ipu.planner.op_groups import groups_at_peak
 from tensorflow_ipu.profiler import breakdown
 from tensorflow_ipu.profiler.views.bounds import BOUNDS
-from tensorflow_ipu.text import aligned, human_bytes, human_count
+from tensorflow_ipu.util.text import aligned, human_bytes, human_count
 
 if TYPE_CHECKING:
     from tensorflow_ipu.profiler.report import Report

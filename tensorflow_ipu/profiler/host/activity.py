@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.util.short_repr import shows
 
 COMPILE = "compile"
 LAUNCH = "launch"

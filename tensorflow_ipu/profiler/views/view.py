@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 
-from tensorflow_ipu.configs.short_repr import short_repr
 from tensorflow_ipu.planner import details
 from tensorflow_ipu.planner.details import Details
 from tensorflow_ipu.planner.plan import Plan
@@ -13,6 +12,7 @@ from tensorflow_ipu.profiler.views.layer_tree import LayerNode
 from tensorflow_ipu.profiler.views.operation import Operation
 from tensorflow_ipu.profiler.views.program_tree import ProgramNode
 from tensorflow_ipu.profiler.views.spans import IpuSpans
+from tensorflow_ipu.util.short_repr import short_repr
 
 
 class View:

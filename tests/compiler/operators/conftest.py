@@ -6,8 +6,9 @@ import types
 
 import pytest
 
-from tensorflow_ipu.configs import flags, notices
+from tensorflow_ipu.configs import flags
 from tensorflow_ipu.device import system
+from tensorflow_ipu.util import notices
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ import popxl.ops as same_ops
 import pytest
 from popxl import ops
 
-from tensorflow_ipu import _api
+from tensorflow_ipu.import_hook import tables
 
 
 def test_modules_are_the_same_under_all_names():
     assert same_ops is ops is popxl.ops is sys.modules["popxl.ops"]
-    roots = {"popxl": _api.POPXL_MODULES, "popxl_addons": _api.POPXL_ADDONS_MODULES}
-    roots["popxl"] = {**roots["popxl"], **_api.POPXL_FUNCTION_PATHS}
+    roots = {"popxl": tables.POPXL_MODULES, "popxl_addons": tables.POPXL_ADDONS_MODULES}
+    roots["popxl"] = {**roots["popxl"], **tables.POPXL_FUNCTION_PATHS}
     for root, table in roots.items():
         for name, module in table.items():
             public = importlib.import_module(f"{root}.{name}".rstrip("."))
@@ -40,7 +40,7 @@ def test_functions_with_the_name_of_their_module_stay_functions():
     for name in ("cross_entropy", "fp8_amax_scale"):
         module = importlib.import_module(f"popxl_addons.ops.{name}")
         assert getattr(module, name) is getattr(addons.ops, name)
-    for name in _api.POPXL_FUNCTION_PATHS:
+    for name in tables.POPXL_FUNCTION_PATHS:
         module, (*path, function) = importlib.import_module(f"popxl.{name}"), name.split(".")
         package = importlib.import_module(".".join(["popxl", *path]))
         assert callable(getattr(package, function))

@@ -12,7 +12,6 @@ import numpy as np
 import onnx
 from onnx import defs, helper
 
-from tensorflow_ipu import private_files
 from tensorflow_ipu.frontends.locations import VariableSettings
 from tensorflow_ipu.frontends.logs import Logger
 from tensorflow_ipu.frontends.popart import datatypes
@@ -37,6 +36,7 @@ from tensorflow_ipu.frontends.popart.model import external_data, loading, tensor
 from tensorflow_ipu.frontends.popart.options.patterns import EXCLUDED_PATTERNS
 from tensorflow_ipu.frontends.popart.signatures import checked, refused
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
+from tensorflow_ipu.util import private_files
 
 # Inputs that may be "" although ONNX does not say that they are optional.
 _OPTIONAL = {("Resize", 2)}

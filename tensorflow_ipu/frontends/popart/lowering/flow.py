@@ -11,12 +11,12 @@ from typing import Any
 
 import onnx
 
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.nodes import named
 from tensorflow_ipu.frontends.popart.model import imports
 from tensorflow_ipu.frontends.popart.ops import kinds
 from tensorflow_ipu.frontends.popart.ops.kinds import Gradient, OpKind
+from tensorflow_ipu.util.notices import warn_once
 
 # Returns TensorFlow's type of a tensor; None if it is not known.
 _TypeOf = Callable[[str], Any]

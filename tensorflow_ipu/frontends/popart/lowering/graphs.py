@@ -14,7 +14,6 @@ from onnx import helper
 from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu.compiler.sources import declared, frames
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends.logs import Logger
 from tensorflow_ipu.frontends.popart import ops  # noqa: F401 - fills the table
 from tensorflow_ipu.frontends.popart.errors import popart_exception
@@ -25,6 +24,7 @@ from tensorflow_ipu.frontends.popart.lowering.values import Value, constant
 from tensorflow_ipu.frontends.popart.ops import kinds, texts
 from tensorflow_ipu.frontends.popart.ops.kinds import Context, Gradient, Made, OpKind
 from tensorflow_ipu.frontends.popart.ops.unknown_inputs import unknown_input
+from tensorflow_ipu.util.notices import warn_once
 
 # Attributes that say where and how a node runs begin with this; they do not change its values.
 _ANNOTATION = "__"

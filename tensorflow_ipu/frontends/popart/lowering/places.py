@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import onnx
 
-from tensorflow_ipu import linear_partition
 from tensorflow_ipu.frontends.popart.enums import VirtualGraphMode
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.model.imports import Model, taken_by
 from tensorflow_ipu.frontends.popart.ops import kinds, texts
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
+from tensorflow_ipu.util import linear_partition
 
 # Attributes of nodes.
 IPU, STAGE, PHASE = "__ipu_number", "__pipeline_stage", "__execution_phase"

@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 from onnx import external_data_helper, numpy_helper
 
-from tensorflow_ipu import private_files
 from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_runtime_error
 from tensorflow_ipu.frontends.popart.model import tensors as typed
+from tensorflow_ipu.util import private_files
 
 # Fields of a tensor for values inside the model.
 _FIELDS = ("raw_data", "float_data", "double_data", "int32_data", "int64_data", "uint64_data")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.debugging.context import DebugContextLike
 from tensorflow_ipu.frontends.popart.enums import AdamMode, DataType, WeightDecayMode
@@ -22,6 +21,7 @@ from tensorflow_ipu.frontends.popart.optimizers.optimizer import (
     not_positive,
 )
 from tensorflow_ipu.frontends.popart.optimizers.values import OptimizerValue, OptimizerValueMap
+from tensorflow_ipu.util.notices import warn_once
 
 _UNBIASED = (AdamMode.Adam, AdamMode.Lamb, AdamMode.AdaMax)
 _LAMB = (AdamMode.Lamb, AdamMode.LambNoBias)

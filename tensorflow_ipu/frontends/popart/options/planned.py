@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends.popart.enums import DeviceType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
+from tensorflow_ipu.util.notices import warn_once
 
 _PROPORTION = "availableMemoryProportion"
 # Options with those of a library -> what the planner calls the proportion.

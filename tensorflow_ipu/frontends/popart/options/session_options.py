@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends import executable_cache
 from tensorflow_ipu.frontends.logs import Logger
 from tensorflow_ipu.frontends.option_groups import FORMER_NAMES
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.options.declarations import OPTIONS, Effect
+from tensorflow_ipu.util.notices import warn_once
 
 
 def _property(name: str) -> property:

@@ -12,7 +12,6 @@ from tensorflow.python.eager import context as eager_context
 from tensorflow_ipu.compiler import ahead_of_time
 from tensorflow_ipu.compiler.checks.capacity import advice, chosen_policy
 from tensorflow_ipu.compiler.executable import Executable
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends.popart import attachment
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
@@ -38,6 +37,7 @@ from tensorflow_ipu.frontends.replica_groups import ReplicaGrouping
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.alternatives import capacity
 from tensorflow_ipu.planner.plan import Plan
+from tensorflow_ipu.util.notices import warn_once
 
 
 class SessionBase:

@@ -18,9 +18,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tensorflow_ipu import archives, private_files
 from tensorflow_ipu.compiler import store
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends import executable_cache, logs, profiles
 from tensorflow_ipu.frontends.popart.debugging.context import remove_lines
 from tensorflow_ipu.frontends.popart.enums import DeviceType
@@ -34,6 +32,8 @@ from tensorflow_ipu.frontends.popart.sessions.base import SessionBase
 from tensorflow_ipu.frontends.pva import Report
 from tensorflow_ipu.profiler.program_options import options_of
 from tensorflow_ipu.profiler.report import Executions
+from tensorflow_ipu.util import archives, private_files
+from tensorflow_ipu.util.notices import warn_once
 
 _DEFAULT_NAME = "executable.popef"
 _MEMBER, _WEIGHTS = "popart.json", "weights/"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import onnx
 
-from tensorflow_ipu import private_files
+from tensorflow_ipu.util import private_files
 
 
 def write(nodes: Sequence[onnx.NodeProto], folder: str, name: str) -> None:

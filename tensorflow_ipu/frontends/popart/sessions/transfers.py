@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.enums import AnchorReturnTypeId, DataType
@@ -16,6 +15,7 @@ from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
 from tensorflow_ipu.frontends.popart.model.imports import Model
 from tensorflow_ipu.frontends.popart.stepio import IStepIO
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
+from tensorflow_ipu.util.notices import warn_once
 
 _KINDS = AnchorReturnTypeId
 

@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from tensorflow_ipu import private_files
 from tensorflow_ipu.frontends.popart.errors import (
     popart_internal_exception,
     popart_runtime_error,
@@ -17,6 +16,7 @@ from tensorflow_ipu.frontends.popart.errors import (
 from tensorflow_ipu.frontends.popart.lowering.training import ACCUMULATOR
 from tensorflow_ipu.frontends.popart.model import external_data, loading, tensors
 from tensorflow_ipu.frontends.popart.stepio import IWeightsIO
+from tensorflow_ipu.util import private_files
 
 
 class HostWeights:

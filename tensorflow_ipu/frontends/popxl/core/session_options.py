@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends import executable_cache
 from tensorflow_ipu.frontends.enums import (
     Instrumentation,
@@ -27,6 +26,7 @@ from tensorflow_ipu.frontends.option_groups import (
     ExperimentalSettings,
     ReplicatedCollectivesSettings,
 )
+from tensorflow_ipu.util.notices import warn_once
 
 _PROPORTION, _PARTIALS = "availableMemoryProportion", "partialsType"
 _SUMS = {"half": "float16", "float": "float32"}

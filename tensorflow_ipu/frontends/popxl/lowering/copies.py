@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends.popxl.core.op import Op
 from tensorflow_ipu.frontends.popxl.graph import Graph, storage_of
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
+from tensorflow_ipu.util.notices import warn_once
 
 
 def warn(graph: Graph) -> None:

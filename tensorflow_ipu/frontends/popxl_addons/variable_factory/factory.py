@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorflow_ipu import private_files
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl_addons.variable_factory import values
 from tensorflow_ipu.frontends.popxl_addons.variable_factory.values import Data
+from tensorflow_ipu.util import private_files
 
 
 class VariableFactory:

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Union
 
-from tensorflow_ipu.configs import notices
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl_addons.graph import GraphWithNamedArgs
 from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
@@ -18,6 +17,7 @@ from tensorflow_ipu.frontends.popxl_addons.transforms.batch_serialisation.steps 
     Target,
     make_loop,
 )
+from tensorflow_ipu.util import notices
 
 Tensor = popxl.Tensor
 LoadHandles = Mapping[Tensor, Union[popxl.HostToDeviceStream, RemoteHandle, tuple]]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import tensorflow_ipu
-from tensorflow_ipu import _api, _finder
+from tensorflow_ipu.import_hook import finder, tables
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 OP_MODULES = """all_to_all_op cross_replica_ops custom_ops embedding_ops functional_ops image_ops
     internal_ops math_ops nn_ops normalization_ops pipelining_ops rand_ops reduce_scatter_op
@@ -36,15 +36,15 @@ DOCUMENTED = [
 
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_documented_module_is_there(name):
-    assert name in _api.MODULES
+    assert name in tables.MODULES
 
 
-@pytest.mark.parametrize("name", _api.MODULES)
+@pytest.mark.parametrize("name", tables.MODULES)
 def test_module_is_the_same_under_all_its_names(name):
-    module = importlib.import_module(f"tensorflow_ipu.{_api.MODULES[name]}")
+    module = importlib.import_module(f"tensorflow_ipu.{tables.MODULES[name]}")
     assert importlib.import_module(f"tensorflow.python.ipu.{name}") is module
     assert importlib.import_module(f"tensorflow_ipu.{name}") is module
-    assert module.__name__ == module.__spec__.name == f"tensorflow_ipu.{_api.MODULES[name]}"
+    assert module.__name__ == module.__spec__.name == f"tensorflow_ipu.{tables.MODULES[name]}"
 
 
 def test_modules_are_attributes_of_their_packages(run_python):
@@ -52,20 +52,20 @@ def test_modules_are_attributes_of_their_packages(run_python):
     run_python(
         "import sys\n"
         "from tensorflow.python import ipu\n"
-        "from tensorflow_ipu import _api\n"
-        "for name in _api.MODULES:\n"
+        "from tensorflow_ipu.import_hook import tables\n"
+        "for name in tables.MODULES:\n"
         "    module = ipu\n"
         "    for part in name.split('.'):\n"
         "        assert part in dir(module), (name, module)\n"
         "        module = getattr(module, part)\n"
-        "    assert module is sys.modules[f'tensorflow_ipu.{_api.MODULES[name]}'], name\n"
+        "    assert module is sys.modules[f'tensorflow_ipu.{tables.MODULES[name]}'], name\n"
     )
 
 
-@pytest.mark.parametrize("name", _api.POPLAR_MODULES)
+@pytest.mark.parametrize("name", tables.POPLAR_MODULES)
 def test_modules_below_the_poplar_plugin_are_found(name):
     module = importlib.import_module(f"tensorflow.compiler.plugin.poplar.{name}")
-    assert module is sys.modules[f"tensorflow_ipu.{_api.POPLAR_MODULES[name]}"]
+    assert module is sys.modules[f"tensorflow_ipu.{tables.POPLAR_MODULES[name]}"]
 
 
 def test_the_package_has_both_names():
@@ -133,8 +133,8 @@ def test_an_unknown_attribute_is_an_error():
 
 
 def test_installing_twice_changes_nothing():
-    _finder.install()
-    assert sys.meta_path.count(_finder.Finder) == 1
+    finder.install()
+    assert sys.meta_path.count(finder.Finder) == 1
 
 
 def test_modules_are_imported_by_a_bare_interpreter(run_python):
@@ -155,6 +155,6 @@ def test_start_and_import_do_not_load_tensorflow(run_python):
         "print('tensorflow' in sys.modules)\n"
     )
     assert process.stdout.split("\n")[:2] == [
-        "tensorflow_ipu._api tensorflow_ipu._finder tensorflow_ipu",
+        "tensorflow_ipu.import_hook.tables tensorflow_ipu.import_hook.finder tensorflow_ipu",
         "False",
     ]

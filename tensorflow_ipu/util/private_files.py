@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Union
 
-from tensorflow_ipu.configs.notices import warn_once
+from tensorflow_ipu.util.notices import warn_once
 
 FilePath = Union[str, "os.PathLike[str]"]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorflow_ipu.linear_partition import SLACK, partition
+from tensorflow_ipu.util.linear_partition import SLACK, partition
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""The import finder that serves the modules of `_api.py` under all their names.
+"""The import finder that serves the modules of `tables.py` under all their names.
 
 Every Python interpreter of an environment with tensorflow_ipu runs this file when it starts; the
-rules of `_api.py` hold here too.
+rules of `tables.py` hold here too.
 
 IPU programs reach `ipu.keras` through Keras as well: `tf.keras.ipu.PipelineStage`. So the modules
 of Keras have it as an attribute `ipu`. Otherwise it would need a function `__getattr__` in modules
@@ -13,8 +13,8 @@ as if nothing was installed.
 
 import sys
 
-from tensorflow_ipu import _api
-from tensorflow_ipu._api import (
+from tensorflow_ipu.import_hook import lazy, tables
+from tensorflow_ipu.import_hook.tables import (
     ADDONS,
     KERAS,
     KERAS_IPU,
@@ -39,24 +39,24 @@ if TYPE_CHECKING:
 
 # Full names of the modules below packages that no file stands for, and of these packages.
 _BELOW = (
-    *(f"{POPLAR}.{name}" for name in _api.POPLAR_MODULES),
-    *(f"{ADDONS}.{name}" for name in _api.ADDONS_MODULES),
+    *(f"{POPLAR}.{name}" for name in tables.POPLAR_MODULES),
+    *(f"{ADDONS}.{name}" for name in tables.ADDONS_MODULES),
 )
 _PACKAGES = (PLUGIN, POPLAR, ADDONS, *sorted({name.rpartition(".")[0] for name in _BELOW}))
 
 # Public package -> names of its modules in a table.
 _ROOTS = {
-    PACKAGE: ("", _api.MODULES),
-    PUBLIC: ("", _api.MODULES),
-    POPLAR: ("", _api.POPLAR_MODULES),
-    ADDONS: ("", _api.ADDONS_MODULES),
-    POPDIST: ("", _api.POPDIST_MODULES),
-    POPXL: ("", {**_api.POPXL_MODULES, **_api.POPXL_FUNCTION_PATHS}),
-    POPXL_ADDONS: ("", _api.POPXL_ADDONS_MODULES),
-    POPART: ("", _api.POPART_MODULES),
-    POPART_CORE: ("", _api.POPART_CORE_MODULES),
-    PVA: ("", _api.PVA_MODULES),
-    **{name + ".ipu": ("keras.", _api.MODULES) for name in KERAS},
+    PACKAGE: ("", tables.MODULES),
+    PUBLIC: ("", tables.MODULES),
+    POPLAR: ("", tables.POPLAR_MODULES),
+    ADDONS: ("", tables.ADDONS_MODULES),
+    POPDIST: ("", tables.POPDIST_MODULES),
+    POPXL: ("", {**tables.POPXL_MODULES, **tables.POPXL_FUNCTION_PATHS}),
+    POPXL_ADDONS: ("", tables.POPXL_ADDONS_MODULES),
+    POPART: ("", tables.POPART_MODULES),
+    POPART_CORE: ("", tables.POPART_CORE_MODULES),
+    PVA: ("", tables.PVA_MODULES),
+    **{name + ".ipu": ("keras.", tables.MODULES) for name in KERAS},
 }
 
 # Modules whose import does not mean that the program uses IPUs: pytest loads its plugin wherever it
@@ -89,7 +89,7 @@ class _Package:
                 import importlib
 
                 return importlib.import_module(prefix + name)
-            raise AttributeError(_api.missing(prefix + name, prefix + name))
+            raise AttributeError(lazy.missing(prefix + name, prefix + name))
 
         module.__getattr__ = get_attribute  # type: ignore[method-assign]
         module.__dir__ = lambda: sorted({*vars(module), *inside})  # type: ignore[method-assign]
@@ -184,10 +184,10 @@ def _find_public(fullname: str, path: "Optional[Sequence[str]]") -> "Optional[Mo
     # an error with it for its own, and words it anew without the reason.
     if root == PACKAGE and (name in table or _is_file(fullname, path)):
         return None
-    from tensorflow_ipu import _former_names
+    from tensorflow_ipu.import_hook import former_names
 
-    known = table is _api.MODULES
-    explained = _former_names.explain(f"{PUBLIC}.{name}" if known else fullname)
+    known = table is tables.MODULES
+    explained = former_names.explain(f"{PUBLIC}.{name}" if known else fullname)
     if explained is not None:
         raise ModuleNotFoundError(explained)
     if root == PACKAGE:
@@ -251,7 +251,7 @@ def _complete(tensorflow: "Any") -> None:
 # Actions for modules that a program loads after it has imported something of ours.
 _OBSERVED: "dict[str, Callable[[Any], None]]" = {
     "tensorflow": _complete,
-    **dict.fromkeys(KERAS, lambda _: _api.show_in_keras()),
+    **dict.fromkeys(KERAS, lambda _: lazy.show_in_keras()),
 }
 
 

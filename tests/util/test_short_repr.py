@@ -9,7 +9,7 @@ import pytest
 
 from tensorflow_ipu.configs.attributes import AttributeMetadata
 from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig
-from tensorflow_ipu.configs.short_repr import LENGTH, Shown, short_repr, shows
+from tensorflow_ipu.util.short_repr import LENGTH, Shown, short_repr, shows
 
 
 class Colour(enum.Enum):

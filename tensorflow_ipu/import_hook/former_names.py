@@ -5,11 +5,11 @@ Read only when a name was not found, for the text of the error.
 
 from __future__ import annotations
 
-from tensorflow_ipu import _api
+from tensorflow_ipu.import_hook import tables
 
-_IPU = _api.PUBLIC
-_OPS = f"{_api.POPLAR}.ops"
-_DRIVER = f"{_api.POPLAR}.driver"
+_IPU = tables.PUBLIC
+_OPS = f"{tables.POPLAR}.ops"
+_DRIVER = f"{tables.POPLAR}.driver"
 
 _KERAS_CLASS = (
     "a Keras class of SDK 2.2 and before. Make an ordinary {stock} inside `with "
@@ -63,7 +63,7 @@ _NAMES = {
     f"{_IPU}.ops.op_util": "internal: it has no replacement, as nothing of it was documented",
     f"{_IPU}.test_utils": _TESTS,
     f"{_IPU}.tests": _TESTS,
-    f"{_api.POPLAR}.tests": _TESTS,
+    f"{tables.POPLAR}.tests": _TESTS,
     f"{_OPS}.gen_sendrecv_ops": (
         "raw ops that moved tensors between host and device, internal to the original. Use "
         "ipu.ipu_infeed_queue, ipu.ipu_outfeed_queue or ipu.scopes.outside_compilation_scope"
@@ -86,10 +86,10 @@ _NAMES = {
     f"{_DRIVER}.threestate_pb2": (
         "values internal to the original. Pass None, True or False where it had three states"
     ),
-    f"{_api.ADDONS}.keras.metrics": _METRICS,
-    f"{_api.ADDONS}.metrics": _METRICS,
-    f"{_api.POPDIST}.poptorch": "for PyTorch, which this package does not run",
-    f"{_api.POPDIST}.popart": "for PopART, which this package does not run",
+    f"{tables.ADDONS}.keras.metrics": _METRICS,
+    f"{tables.ADDONS}.metrics": _METRICS,
+    f"{tables.POPDIST}.poptorch": "for PyTorch, which this package does not run",
+    f"{tables.POPDIST}.popart": "for PopART, which this package does not run",
 }
 
 
@@ -106,8 +106,8 @@ def explain(name: str) -> str | None:
         if f"{name}.".startswith(f"{known}."):
             return f"tensorflow_ipu has no {known}: it was {meaning}."
     for package, table in (
-        (_api.ADDONS, _api.ADDONS_MODULES),
-        (_api.POPDIST, _api.POPDIST_MODULES),
+        (tables.ADDONS, tables.ADDONS_MODULES),
+        (tables.POPDIST, tables.POPDIST_MODULES),
     ):
         if name.startswith(f"{package}."):
             modules = ", ".join(f"{package}.{below}".rstrip(".") for below in table)

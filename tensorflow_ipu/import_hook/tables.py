@@ -1,15 +1,8 @@
-"""Tables of all public modules and where their code is; `_finder.py` imports by them.
+"""Tables of all public modules and where their code is; `finder.py` imports by them.
 
 Every Python interpreter of an environment with tensorflow_ipu runs this file when it starts. So it
 imports nothing that the interpreter has not loaded by then, and TensorFlow least of all.
 """
-
-import sys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 PACKAGE = "tensorflow_ipu"
 PUBLIC = "tensorflow.python.ipu"
@@ -319,59 +312,3 @@ POPART_CORE_MODULES = {"": "frontends.popart.core"}
 
 # Public module `pva` -> module of `tensorflow_ipu`.
 PVA_MODULES = {"": "frontends.pva", "pva_core": "frontends.pva"}
-
-
-def lazy_modules(package: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
-    """Returns `__getattr__` and `__dir__` that import public modules at first use.
-
-    Args:
-        package: name of a package of `tensorflow_ipu`, or that itself.
-
-    Returns:
-        The two functions, for the package to assign.
-    """
-    prefix = (package + ".")[len(PACKAGE) + 1 :]
-
-    def get_attribute(name: str) -> "Any":
-        if prefix + name in MODULES:
-            import importlib
-
-            return importlib.import_module(f"{package}.{name}")
-        if prefix + name in NAMES:
-            import importlib
-
-            module = importlib.import_module(f"{PACKAGE}.{NAMES[prefix + name]}")
-            return getattr(module, name)
-        raise AttributeError(missing(f"{PUBLIC}.{prefix}{name}", f"{package}.{name}"))
-
-    def names() -> "list[str]":
-        public = (*MODULES, *NAMES)
-        below = {name[len(prefix) :] for name in public if name.startswith(prefix)}
-        own = vars(sys.modules[package])
-        return sorted({*own, *(name.split(".")[0] for name in below)})
-
-    return get_attribute, names
-
-
-def missing(public: str, asked: str) -> str:
-    """Returns the message of the error for a missing attribute.
-
-    Args:
-        public: its full name, as programs for the original have it.
-        asked: the name that was asked for: of a module, and of an attribute.
-    """
-    module, _, name = asked.rpartition(".")
-    bare = f"module {module!r} has no attribute {name!r}"
-    if name.startswith("_"):  # the import system asks for these, while it imports too
-        return bare
-    from tensorflow_ipu import _former_names
-
-    return _former_names.explain(public) or bare
-
-
-def show_in_keras() -> None:
-    """Gives the modules of Keras that are loaded the attribute `ipu`."""
-    for name in KERAS:
-        module = sys.modules.get(name)
-        if module is not None:
-            module.ipu = sys.modules[KERAS_IPU]  # type: ignore[attr-defined]

@@ -1,0 +1,1 @@
+"""Helpers of every package: files, archives, texts, warnings, errors."""
