@@ -40,8 +40,9 @@ EDITABLE = "TENSORFLOW_IPU_EDITABLE" in os.environ
 TENSORFLOW = os.environ.get("TENSORFLOW_IPU_TENSORFLOW", "")
 
 # Every interpreter runs this when it starts, as it is in tensorflow_ipu.pth. Importing the package
-# makes the names `tensorflow.python.ipu.*` known (tensorflow_ipu/import_hook/finder.py). Without the
-# package, say because a checkout was deleted, the interpreter starts as if nothing was installed.
+# makes the names `tensorflow.python.ipu.*` known (tensorflow_ipu/import_hook/finder.py). Without
+# the package, say because a checkout was deleted, the interpreter starts as if nothing was
+# installed.
 START = "try:\n    import tensorflow_ipu\nexcept ImportError:\n    pass\n"
 
 # In an editable installation the package stays in the checkout. Only this one import looks there:

@@ -4,8 +4,9 @@ Most public modules exist under names that no file stands for (`tensorflow.pytho
 options are attributes that no class names. So this writes, into `stubs/packages/`:
 
 * `tensorflow-stubs`, `ipu_tensorflow_addons-stubs`, `popdist-stubs`, `popxl-stubs`,
-  `popxl_addons-stubs`, `popart-stubs`, `popart_core-stubs`, `pva-stubs` and
-  `tensorflow_ipu-stubs`: for each module of `tensorflow_ipu/import_hook/tables.py` a file that leads to the module which has the code, and for each package one that names what is in it.
+  `popxl_addons-stubs`, `popart-stubs`, `popart_core-stubs`, `pva-stubs` and `tensorflow_ipu-stubs`:
+  for each module of `tensorflow_ipu/import_hook/tables.py` a file that leads to the module which
+  has the code, and for each package one that names its contents.
 * `tensorflow_ipu-stubs/configs/ipu_config.pyi`: each option of `IPUConfig`, with its type and
   docstring.
 """

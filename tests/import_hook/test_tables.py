@@ -155,6 +155,7 @@ def test_start_and_import_do_not_load_tensorflow(run_python):
         "print('tensorflow' in sys.modules)\n"
     )
     assert process.stdout.split("\n")[:2] == [
-        "tensorflow_ipu.import_hook.tables tensorflow_ipu.import_hook.finder tensorflow_ipu",
+        "tensorflow_ipu.import_hook tensorflow_ipu.import_hook.tables "
+        "tensorflow_ipu.import_hook.lazy tensorflow_ipu.import_hook.finder tensorflow_ipu",
         "False",
     ]
