@@ -30,7 +30,7 @@ COMMANDS = (
     Command("doctor", "check that programs can run here, and say what to mend"),
     Command("devices", "list the IPUs of the simulated machine"),
     Command("report", "show a report, or write it in another form"),
-    Command("diff", "compare two reports, by layer"),
+    Command("diff", "compare reports by speed, memory and layer"),
     Command("whatif", "plan for another chip, batch, number of replicas ... without running"),
     Command("split", "find pipeline stages of equal cost"),
     Command("remedies", "find the fastest configuration that fits, and what to change for it"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
+from tensorflow_ipu.cli.parsing import suggestion
 from tensorflow_ipu.profiler.report import Report
 
 #: Name of a report in its folder.
@@ -32,7 +33,11 @@ def find(path: str) -> Path:
     """Returns the file of a report: see `load`."""
     given = Path(path)
     if not given.exists():
-        raise FileNotFoundError(f"{path}: no such report or folder.{_nearby(given)}")
+        names = [each.name for each in given.parent.glob("*.json")]
+        meant = suggestion(given.name, names)
+        raise FileNotFoundError(
+            f"{path}: no such report or folder{meant or '.'}{'' if meant else _nearby(given)}"
+        )
     if not given.is_dir():
         return given
     if (given / REPORT).is_file():

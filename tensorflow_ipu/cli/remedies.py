@@ -15,6 +15,7 @@ from tensorflow_ipu.planner.alternatives.fastest import Fastest
 from tensorflow_ipu.planner.alternatives.search.choices import SUBJECTS
 from tensorflow_ipu.planner.alternatives.words import Step
 from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.util.text import fitted
 
 _ENVIRONMENT = """
 The environment can do none of this. What it can without a change of the program:
@@ -100,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
     if result.best is None:
         return 1
     if not options.json and result.steps():
-        print(_ENVIRONMENT)
+        print(fitted(_ENVIRONMENT))
         _edit(report, result, options.apply)
     return 0
 
@@ -140,7 +141,7 @@ def _edit(report: Report, result: Fastest, write: bool) -> None:
             _show(edit, write)
             _say_rest(by_hand)
             return
-    print(f"\nNothing can be written into the program: {reason}.")
+    print(fitted(f"\nNothing can be written into the program: {reason}."))
 
 
 def _divided(steps: Sequence[Step]) -> tuple[dict[str, str], list[str]]:
@@ -176,4 +177,5 @@ def _show(edit: config_edits.Edit, write: bool) -> None:
 
 def _say_rest(by_hand: Sequence[str]) -> None:
     if by_hand:
-        print(f"Left to do by hand, without which the program may not fit: {', '.join(by_hand)}.")
+        names = ", ".join(by_hand)
+        print(fitted(f"Left to do by hand, without which the program may not fit: {names}."))

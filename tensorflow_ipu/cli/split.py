@@ -13,7 +13,7 @@ from tensorflow_ipu.planner.alternatives import stage_fit, stage_split, stage_te
 from tensorflow_ipu.planner.alternatives.stage_fit import Fit
 from tensorflow_ipu.planner.program import structure
 from tensorflow_ipu.planner.time import throughput
-from tensorflow_ipu.util.text import aligned
+from tensorflow_ipu.util.text import aligned, fitted
 
 _EXAMPLES = (
     ("tensorflow-ipu split before.json --stages 2", "the best cut into two stages"),
@@ -100,11 +100,13 @@ def text(fit: Fit) -> str:
     low, high = throughput.interval(plan).of_time(plan.timeline.cycles)
     return "\n".join(
         [
-            *aligned(rows, right=range(2, 7)),
-            f"{split.schedule}, {split.count} mini-batches for one update: balance "
-            f"{split.balance:.0%} (mean / slowest stage), bubbles {split.bubble_share:.1%}, "
-            f"{plan.timeline.cycles:,.0f} cycles a launch ({split.label.value}; {low:,.0f} to "
-            f"{high:,.0f} by the spread of measurements)",
+            *aligned(rows, right=range(2, 7), spare=("copied", "update")),
+            fitted(
+                f"{split.schedule}, {split.count} mini-batches for one update: balance "
+                f"{split.balance:.0%} (mean / slowest stage), bubbles {split.bubble_share:.1%}, "
+                f"{plan.timeline.cycles:,.0f} cycles a launch ({split.label.value}; {low:,.0f} to "
+                f"{high:,.0f} by the spread of measurements)"
+            ),
             *_ways(fit),
         ]
     )
@@ -122,7 +124,9 @@ def _ways(fit: Fit) -> list[str]:
         rows.append((way.name, str(way.stages), needed, fits, *speed))
     tried = f"{fit.tried} cuts were tried and none fits" if fit.tried > 1 else "It does not fit"
     return [
-        f"{tried}: a tile holds {fullest.capacity:,} B, and the fullest one has "
-        f"{fullest.worst_bytes:,} B.",
+        fitted(
+            f"{tried}: a tile holds {fullest.capacity:,} B, and the fullest one has "
+            f"{fullest.worst_bytes:,} B."
+        ),
         *(aligned(rows, right=(1, 2, 4, 5)) if fit.ways else []),
     ]

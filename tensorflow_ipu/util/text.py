@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import textwrap
 from collections.abc import Container, Iterator, Sequence
 
 _UNKNOWN = "-"
@@ -12,8 +13,9 @@ _UNKNOWN = "-"
 _WIDTH: contextvars.ContextVar[int | None] = contextvars.ContextVar("width", default=None)
 # Columns that lines of tables are indented by at most.
 _INDENT = 4
-# To how many characters the texts of a table are cut before whole columns go.
-_LEAST = 12
+# To how many characters the texts of a table are cut before columns that can be spared go, and
+# before any column goes.
+_SHORT, _LEAST = 24, 12
 
 
 @contextlib.contextmanager
@@ -40,18 +42,40 @@ def human_count(count: float | None) -> str:
     return _scaled(count, 1000, ("", "k", "M", "G", "T", "P", "E"))
 
 
-def aligned(rows: Sequence[Sequence[str]], right: Container[int] = ()) -> list[str]:
+def fitted(lines: str) -> str:
+    """Returns a text with its lines broken at blanks where there is too little room (`room`).
+
+    Args:
+        lines: sentences; what a line goes on with is indented further than its beginning.
+    """
+    width = _WIDTH.get()
+    if width is None:
+        return lines
+    return "\n".join(_broken(line, width) for line in lines.split("\n"))
+
+
+def aligned(
+    rows: Sequence[Sequence[str]],
+    right: Container[int] = (),
+    spare: Sequence[str] = (),
+    wrap: bool = False,
+) -> list[str]:
     """Returns rows with columns as wide as their widest cell.
 
-    Where there is too little room (`room`), long texts are cut, then the widest columns of texts
-    left out, and a line says which.
+    Where there is too little room (`room`), long texts are cut, then columns left out, and a line
+    says which.
 
     Args:
         rows: the cells of each row; the first may be a heading.
         right: the columns that are aligned to the right.
+        spare: headings of columns to leave out first, in this order. After them the widest columns
+            of texts go.
+        wrap: break texts of the last column into several lines instead of cutting them.
     """
     widths = [max(map(len, column)) for column in zip(*rows)]
-    shown, left_out = _fitted(widths, right)
+    first_out = [index for name in spare for index, each in enumerate(rows[0]) if each == name]
+    shown, left_out = _fitted(widths, right, first_out)
+    wrapped = len(widths) - 1 if wrap and shown and shown[-1] == len(widths) - 1 else None
     lines = []
     for row in rows:
         cells = [
@@ -59,41 +83,60 @@ def aligned(rows: Sequence[Sequence[str]], right: Container[int] = ()) -> list[s
             if index in right
             else _cut(row[index], widths[index]).ljust(widths[index])
             for index in shown
+            if index != wrapped
         ]
-        lines.append("  ".join(cells).rstrip())
+        if wrapped is None:
+            lines.append("  ".join(cells).rstrip())
+            continue
+        first, *rest = textwrap.wrap(row[wrapped], widths[wrapped]) or [""]
+        lines.append("  ".join([*cells, first]).rstrip())
+        before = sum(widths[index] + 2 for index in shown[:-1])
+        lines += [" " * before + line for line in rest]
     if left_out:
-        names = ", ".join(rows[0][index] for index in sorted(left_out))
+        names = ", ".join(dict.fromkeys(rows[0][index] for index in sorted(left_out)))
         lines.append(f"(no room for: {names})")
     return lines
 
 
-def _fitted(widths: list[int], right: Container[int]) -> tuple[list[int], list[int]]:
+def _broken(line: str, width: int) -> str:
+    """Returns a line broken at blanks to fit a width."""
+    if len(line) <= width:
+        return line
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    parts = textwrap.wrap(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(parts)
+
+
+def _fitted(
+    widths: list[int], right: Container[int], first_out: Sequence[int]
+) -> tuple[list[int], list[int]]:
     """Makes columns narrower in place; returns those that are shown, and those left out."""
     shown, left_out = list(range(len(widths))), list[int]()
     width = _WIDTH.get()
     if width is None:
         return shown, left_out
-    wide = list(widths)
-    texts = [index for index in shown if index not in right]
+    wide, spare = list(widths), list(first_out)
     while True:
+        texts = [index for index in shown if index not in right]
         excess = sum(wide[i] for i in shown) + 2 * len(shown) - 2 + _INDENT - width
-        longest = max((i for i in texts if wide[i] > _LEAST), key=lambda i: wide[i], default=None)
         if excess <= 0:
             break
+        least = _SHORT if spare else _LEAST
+        longest = max((i for i in texts if wide[i] > least), key=lambda i: wide[i], default=None)
         if longest is not None:
-            wide[longest] = max(_LEAST, wide[longest] - excess)
+            wide[longest] = max(least, wide[longest] - excess)
+            continue
+        if spare:
+            gone = spare.pop(0)
         elif len(texts) > 1:
             gone = max(texts[1:], key=lambda i: (widths[i], i))
-            texts.remove(gone)
-            shown.remove(gone)
-            left_out.append(gone)
-            # There may be room for more of the others.
-            wide = [
-                widths[i] if i not in texts else min(widths[i], max(wide[i], _LEAST))
-                for i in range(len(widths))
-            ]
         else:
             break
+        shown.remove(gone)
+        left_out.append(gone)
+        wide = list(widths)  # there may be room for more of the others
     widths[:] = wide
     return shown, left_out
 

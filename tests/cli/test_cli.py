@@ -291,6 +291,10 @@ class TestFiles:
             assert main(["report", wrong]) == 2
             assert "Reports nearby: reports/first." in capsys.readouterr().err
 
+    def test_a_slip_in_a_file_gets_a_suggestion(self, capsys, report):
+        assert main(["report", report.replace("report.json", "reprot.json")]) == 2
+        assert "'reprot.json' is unknown: did you mean 'report.json'?" in capsys.readouterr().err
+
     def test_a_folder_with_several_reports_is_a_usage_error(self, capsys, tmp_path):
         for name in ("first", "second"):
             (tmp_path / name).mkdir()
@@ -371,6 +375,20 @@ class TestWidth:
     def commands(self, report, wider):
         yield "report", report
         yield "remedies", report, "--plans", "4"
+        yield "whatif", report, "--batch", "16", "32", "--replicas", "1", "8"
+        yield "split", report, "--stages", "2"
+
+    def test_columns_that_name_rows_stay(self, capsys, report, monkeypatch):
+        monkeypatch.setattr(output, "width", lambda: 80)
+        whatif = run(capsys, "whatif", report, "--batch", "16", "32", "--replicas", "1", "8")[1]
+        assert re.search(r"^replicas +batch +IPUs", whatif, re.MULTILINE)
+        assert re.search(r"bound by +operation", run(capsys, "report", report)[1])
+        assert re.search(r"IPUs.* changes$", run(capsys, "remedies", report)[1], re.MULTILINE)
+
+    def test_sentences_of_a_report_fit_too(self, capsys, report, monkeypatch):
+        monkeypatch.setattr(output, "width", lambda: 80)
+        out = run(capsys, "report", report)[1].partition("Remedies:")[0]
+        assert max(map(len, out.splitlines())) <= 80
 
 
 class TestOutput:

@@ -8,12 +8,14 @@ from typing import Any
 from tensorflow_ipu.planner.alternatives.capacity_text import number
 from tensorflow_ipu.planner.alternatives.fastest import Fastest
 from tensorflow_ipu.planner.alternatives.search.trial import Trial
-from tensorflow_ipu.util.text import aligned
+from tensorflow_ipu.util.text import aligned, fitted
 
 # Single changes and failures that are shown.
 _SINGLES, _FAILURES = 12, 8
 _HEAD = ("IPUs", "items/s", "label", "worst tile", "label", "fits", "items/update", "changes")
 _RIGHT = (0, 1, 3, 6)
+# Columns to leave out first where there is too little room.
+_SPARE = ("label", "fits", "items/update")
 
 
 def to_text(result: Fastest) -> str:
@@ -22,7 +24,7 @@ def to_text(result: Fastest) -> str:
     Args:
         result: the result of the search.
     """
-    parts = [*_head(result), *_changes(result), *_others(result), *_limits(result)]
+    parts = [*_head(result), *_changes(result), *_others(result), *map(fitted, _limits(result))]
     return "\n".join(parts)
 
 
@@ -80,7 +82,7 @@ def _head(result: Fastest) -> Iterator[str]:
     rows = [("", *_HEAD[:-1]), ("now", *_row(result.now))]
     if result.best is not None:
         rows.append(("best", *_row(result.best)))
-    yield from aligned(rows, [1 + place for place in _RIGHT])
+    yield from aligned(rows, [1 + place for place in _RIGHT], _SPARE)
     if result.best is None:
         yield f"Nothing that was planned fits on {result.ipus} IPU{'s'[: result.ipus != 1]}."
     elif not result.best.choices.made():
@@ -138,7 +140,7 @@ def _table(result: Fastest, trials: Iterable[Trial]) -> list[str]:
     for trial in trials:
         names = ", ".join(step.name for step in result.guide.steps(trial))
         rows.append((*_row(trial), names or "as it is"))  # type: ignore[arg-type]
-    return ["  " + line for line in aligned(rows, _RIGHT)]
+    return ["  " + line for line in aligned(rows, _RIGHT, _SPARE, wrap=True)]
 
 
 def _limits(result: Fastest) -> Iterator[str]:

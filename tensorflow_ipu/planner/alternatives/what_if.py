@@ -15,7 +15,7 @@ from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.planner.workload import Workload
-from tensorflow_ipu.util.text import aligned
+from tensorflow_ipu.util.text import aligned, fitted
 
 #: Most combinations of one call. Each is a plan, which takes up to seconds for a large program.
 MOST = 256
@@ -129,8 +129,8 @@ def to_text(found: Sequence[Outcome]) -> str:
         else:
             rows.append([*cells, *_figures(outcome)])
     right = [len(names) + place for place in (0, 1, 3, 4, 5, 6, 7)]
-    lines = aligned(rows, right)
-    return "\n".join([*lines, *(f"[{i}] {note}" for i, note in enumerate(notes, 1))])
+    lines = aligned(rows, right, spare=("label", "bubble", "range", "ms"))
+    return "\n".join([*lines, *(fitted(f"[{i}] {note}") for i, note in enumerate(notes, 1))])
 
 
 def _of_one_program(

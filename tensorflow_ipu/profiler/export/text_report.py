@@ -16,11 +16,12 @@ from tensorflow_ipu.profiler.export.text_tables import (
     table,
 )
 from tensorflow_ipu.profiler.insights import host_cycles, remedy_text
-from tensorflow_ipu.util.text import human_bytes, human_count
+from tensorflow_ipu.util.text import fitted, human_bytes, human_count
 
 if TYPE_CHECKING:
     from tensorflow_ipu.profiler.report import Report
 
+_REMEDIES = "Remedies"
 _KINDS = ("compute", "exchange", "sync", "link", "collective", "host", "streaming", "idle")
 
 
@@ -44,12 +45,14 @@ def text(report: Report) -> str:
         ("Largest tensors at the peak", text_tables.largest(report)),
         ("Top operations", text_tables.top_operations(report)),
         ("Top layers", text_tables.top_layers(report)),
-        ("Remedies", [remedy_text(remedy) for remedy in report.insights["remedies"]]),
+        (_REMEDIES, [remedy_text(remedy) for remedy in report.insights["remedies"]]),
     )
     parts = [f"Program {report.name}"]
     for title, lines in sections:
         if lines:
-            parts.append("\n".join([f"{title}:", *(f"  {line}".rstrip() for line in lines)]))
+            section = "\n".join([f"{title}:", *(f"  {line}".rstrip() for line in lines)])
+            # Remedies have lines to copy.
+            parts.append(section if title == _REMEDIES else fitted(section))
     return "\n\n".join(parts) + "\n"
 
 
@@ -134,7 +137,7 @@ def _ipu_memory(memory: IpuMemory) -> list[str]:
         f"per tile: min {int(tiles.min()):,} B, mean {tiles.mean():,.0f} B, max "
         f"{int(tiles.max()):,} B (tile {memory.worst_tile}), {over} of {len(tiles):,} tiles out of "
         "memory",
-        *table(rows, right=(2, 3, 4, 5)),
+        *table(rows, right=(2, 3, 4, 5), spare=("live", "tile mean")),
     ]
 
 
@@ -239,7 +242,7 @@ def _host(report: Report) -> list[str]:
     total = host_cycles(report.plan)
     bound = "longer" if report.insights["io_bound"] else "not longer"
     return [
-        *table(rows, right=(2, 3, 4, 5)),
+        *table(rows, right=(2, 3, 4, 5), spare=("label", "overlapped")),
         *([f"... and {more} more"] if more > 0 else []),
         f"Traffic with the host: {cycles_text(total)} cycles of the busiest IPU (modelled), "
         f"{bound} than its other work",

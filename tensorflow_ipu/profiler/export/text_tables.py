@@ -44,14 +44,21 @@ def pairs_lines(pairs: Iterable[tuple[str, str]]) -> list[str]:
     return [line.rstrip() for line in aligned(list(pairs), right=())]
 
 
-def table(rows: Sequence[tuple[str, ...]], right: tuple[int, ...]) -> list[str]:
+def table(
+    rows: Sequence[tuple[str, ...]],
+    right: tuple[int, ...],
+    spare: Sequence[str] = (),
+    wrap: bool = False,
+) -> list[str]:
     """Returns a table under its heading, nothing without rows.
 
     Args:
         rows: the heading, then the rows.
         right: columns that are aligned to the right.
+        spare: headings of columns to leave out first where there is too little room.
+        wrap: break texts of the last column into lines instead of cutting them.
     """
-    return [line.rstrip() for line in aligned(rows, right=right)] if len(rows) > 1 else []
+    return aligned(rows, right, spare, wrap) if len(rows) > 1 else []
 
 
 def largest(report: Report) -> list[str]:
@@ -68,7 +75,7 @@ def largest(report: Report) -> list[str]:
         (item.name, item.category, f"{item.num_bytes:,}", layer, item.source)
         for item, layer in zip(live, groups)
     ]
-    return table(rows, right=(2,))
+    return table(rows, right=(2,), spare=("layer",))
 
 
 def top_operations(report: Report) -> list[str]:
@@ -111,7 +118,7 @@ def _bounds(report: Report) -> list[str]:
         for bound, cycles in sorted(sums.items(), key=lambda item: -item[1])
         if cycles
     ]
-    return table(rows, right=(1, 2))
+    return table(rows, right=(1, 2), wrap=True)
 
 
 def _types(report: Report) -> list[str]:
@@ -152,7 +159,8 @@ def _operations(report: Report) -> list[str]:
         )
         for row in report.operations()[:TOP]
     ]
-    return table(rows, right=(0, 1, 3, 6, 7))
+    spare = ("partition", "label", "runs", "of roof", "IPU", "type", "layer")
+    return table(rows, right=(0, 1, 3, 6, 7), spare=spare)
 
 
 def top_layers(report: Report) -> list[str]:
@@ -177,4 +185,6 @@ def top_layers(report: Report) -> list[str]:
         )
         for row in layers
     ]
-    return [*sum_note(report), *table(rows, right=(1, 2, 3, 4, 5, 6))] if layers else []
+    return (
+        [*sum_note(report), *table(rows, (1, 2, 3, 4, 5, 6), ("label", "flops"))] if layers else []
+    )
