@@ -114,6 +114,17 @@ class TestViews:
         assert {name: found[name] for name in wanted} == pytest.approx(wanted, abs=0.51)
         assert cycles == sorted(cycles, reverse=True)
 
+    def test_the_time_of_a_transfer_has_its_color(self, show, report):
+        transfer = next(row for row in report.operations() if row.transfer)
+        with show("view=operations") as page:
+            rows_of = page.locator(".view.shown .body .row")
+            row = rows_of.filter(has_text=transfer.bound).first
+            colors = [
+                row.locator(part).first.evaluate("each => each.style.background")
+                for part in (".mini i:last-child", ".swatch")
+            ]
+            assert colors[0] == colors[1] != ""
+
     def test_a_heading_sorts_by_its_column_both_ways(self, show):
         with show("view=operations") as page:
             heading = page.get_by_role("columnheader", name="Operation", exact=True)
@@ -216,6 +227,15 @@ def piped(tmp_path_factory):
 
 
 class TestPipelines:
+    def test_each_color_of_the_legend_has_one_name(self, show, piped):
+        with show("view=timeline", path=piped[0]) as page:
+            colors = (
+                page.locator(".view.shown .legend")
+                .first.locator("i")
+                .evaluate_all("all => all.map(each => getComputedStyle(each).backgroundColor)")
+            )
+            assert len(colors) == len(set(colors)) >= 11
+
     def test_spans_say_stage_phase_and_mini_batch(self, show, piped):
         with show("view=timeline", path=piped[0]) as page:
             page.get_by_role("application").focus()
@@ -263,6 +283,15 @@ class TestOpViews:
             assert all(row.name.rsplit("/", 1)[-1] in cells for row in found[:20])
             page.locator(".view.shown table button").first.click()
             assert title(page) == found[0].name
+
+    def test_the_graph_scrolls_to_the_chosen_op(self, show):
+        with show("view=graph&chosen=op%3A4") as page:
+            page.wait_for_function("document.querySelector('.graph').scrollLeft > 0")
+            holder, center = (
+                page.locator(each).bounding_box() for each in (".graph", ".graph .center")
+            )
+            middle = center["x"] + center["width"] / 2
+            assert middle == pytest.approx(holder["x"] + holder["width"] / 2, abs=2)
 
     def test_the_graph_leads_from_op_to_op(self, show):
         with show("view=graph&chosen=op%3A1") as page:

@@ -57,7 +57,7 @@ function costDetail(model, row) {
       `${whole(table.cycles[row])} cycles (${percent(table.share[row], 1)} of all operations)`,
     ),
     stackedBar(
-      timeParts(table, row).filter(([, size]) => size > 0),
+      operationParts(model, row).filter(([, size]) => size > 0),
       whole,
     ),
     factList([

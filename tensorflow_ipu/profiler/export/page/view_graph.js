@@ -17,8 +17,18 @@ function graphView(model) {
     if (op === null) return fill(holder, make("p.soft", {}, "The program has no ops."));
     fill(note, `Around ${model.ops.name[op]}: what it reads on the left, who reads it on the right.`);
     fill(holder, drawGraph(model, op));
+    showCenter(holder);
   };
   return { name: "graph", title: "Graph", note, show, chosen: show, element: holder };
+}
+
+/** Scrolls to the op in the middle, as soon as the view has a width. */
+function showCenter(holder) {
+  requestAnimationFrame(() => {
+    const center = holder.querySelector(".center");
+    if (!center) return;
+    holder.scrollLeft = center.offsetLeft - (holder.clientWidth - center.offsetWidth) / 2;
+  });
 }
 
 /** The op in the middle: the chosen one, else that with most cycles. */

@@ -218,14 +218,14 @@ function liveColumns() {
     {
       key: "category",
       title: "Category",
-      width: "140px",
+      width: "178px",
       value: (row) => row.category,
       show: (row) => make("span", {}, swatch(row.category), ` ${row.category}`),
     },
     {
       key: "worst",
       title: "On the fullest tile",
-      width: "128px",
+      width: "150px",
       number: true,
       value: (row) => row.worst,
       show: (row) => bytes(row.worst),

@@ -118,7 +118,7 @@ function operationColumns(model) {
       width: "84px",
       note: "compute, exchange, sync, transfers",
       value: (row) => table.compute[row] / (table.cycles[row] || 1),
-      show: (row) => miniBar(timeParts(table, row)),
+      show: (row) => miniBar(operationParts(model, row)),
     },
     {
       ...text("bound", "Bound by", "104px", "what takes most of its time"),
@@ -176,14 +176,21 @@ function typeText(model, row) {
   return others ? `${type}, map of ${others + 1}` : type;
 }
 
-/** What the cycles of a row are made of. */
-function timeParts(table, row) {
+/** The cycles of a row by kind; those of transfers have the name and color of `transfer`. */
+function timeParts(table, row, transfer = "transfer") {
   return [
     ["compute", table.compute[row]],
     ["exchange", table.exchange[row]],
     ["sync", table.sync[row]],
-    ["transfer", table.transfer[row]],
+    [transfer, table.transfer[row]],
   ];
+}
+
+/** The cycles of an operation by kind: its transfers are of the one kind that bounds them. */
+function operationParts(model, row) {
+  const { operations } = model;
+  const kind = operations.transfer[row] ? model.text(operations.bound[row]) : "transfer";
+  return timeParts(operations, row, kind);
 }
 
 /** The bound of an operation, with its color. */

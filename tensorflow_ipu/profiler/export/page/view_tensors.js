@@ -65,7 +65,7 @@ function tensorColumns(model) {
     text("dtype", "Type", "84px"),
     { key: "shape", title: "Shape", width: "150px", value: (row) => shapeText(tensors.shape[row]) },
     text("kind", "Kind", "84px"),
-    text("role", "Role", "110px"),
+    text("role", "Role", "134px"),
     { key: "ipu", title: "IPU", width: "52px", number: true, value: (row) => tensors.ipu[row] },
     {
       key: "users",
