@@ -161,8 +161,8 @@ def _refuse_nothing(x: Any, y: Any) -> NoReturn:
     advice = ""
     if isinstance(x, tf.data.Dataset):
         advice = (
-            ", which has no batches. batch(..., drop_remainder=True) leaves none of fewer samples "
-            "than a batch has: choose a smaller batch size"
+            ", which has no batches. With batch(..., drop_remainder=True), a dataset of fewer "
+            "samples than the batch size has none: choose a smaller batch size"
         )
     raise ValueError(
         f"Expect x to be a non-empty array or dataset. Received: x={x!r}, y={y!r}{advice}."

@@ -227,6 +227,17 @@ def test_the_end_is_reported_each_time_and_a_new_start_works(configure: Any, rep
     np.testing.assert_array_equal(arrived.reshape(-1), np.arange(2 * replicas))
 
 
+def test_an_empty_dataset_names_drop_remainder(configure: Any) -> None:
+    configure(1)
+    with tf.Graph().as_default():
+        queue = IPUInfeedQueue(numbers(3).batch(8, drop_remainder=True))
+        program = GraphProgram(queue, 2)
+        with tf1.Session() as session:
+            session.run(queue.initializer)
+            with pytest.raises(tf.errors.OutOfRangeError, match="no elements.*drop_remainder"):
+                session.run(program.run)
+
+
 def test_a_failing_dataset_function_is_reported(configure: Any) -> None:
     configure(1)
 

@@ -40,6 +40,13 @@ Status Ended() {
       "dataset has. Repeat the dataset, or run fewer iterations.");
 }
 
+Status Empty() {
+  return tensorflow::errors::OutOfRange(
+      "Infeed dataset iterator out of range: the dataset has no elements. With "
+      "batch(..., drop_remainder=True), a dataset of fewer samples than the batch size has none: "
+      "choose a smaller batch size.");
+}
+
 Status EndOfArrays() {
   return tensorflow::errors::OutOfRange(
       "The program asked for more elements of an infeed than it was filled with.");
@@ -243,7 +250,8 @@ Status Infeed::ReadGroup(Group* group) {
   for (Element& element : *group) {
     bool end = false;
     Status status = dataset_->GetNext(&element, &end);
-    if (status.ok() && end) return Ended();
+    if (status.ok() && end) return read_any_ ? Ended() : Empty();
+    read_any_ = true;
     if (status.ok()) status = CheckElement(element);
     if (!status.ok()) return Failed(status);
     for (tensorflow::Tensor& tensor : element) NarrowToDevice(&tensor);
