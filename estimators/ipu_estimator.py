@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
-from tensorflow_ipu import loops, scopes
+from tensorflow_ipu.api import loops, scopes
 from tensorflow_ipu.estimators import arguments, base, checks, input, metrics, spec
 from tensorflow_ipu.estimators.input import Batches, split_element
 from tensorflow_ipu.estimators.ipu_run_config import RunConfig

@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.device import system
-from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.ops.pipeline import arguments, mapping
 from tensorflow_ipu.util.short_repr import shows
 

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
-from tensorflow_ipu import ipu_compiler, scopes, utils
+from tensorflow_ipu.api import ipu_compiler, scopes, utils
 from tensorflow_ipu.estimators import arguments, input, ipu_run_config, session_hooks
 from tensorflow_ipu.estimators.input import Batches
 from tensorflow_ipu.estimators.workers import WorkerEstimator

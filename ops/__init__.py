@@ -2,4 +2,4 @@
 
 from tensorflow_ipu.import_hook import lazy
 
-__getattr__, __dir__ = lazy.lazy_modules(__name__)
+__getattr__, __dir__ = lazy.lazy_modules("ops")

@@ -17,13 +17,12 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import strategy_scope
+from tensorflow_ipu.api.ipu_compiler import Results
 from tensorflow_ipu.applications import application, file, host_step, values
-from tensorflow_ipu.compiler import current_scope
+from tensorflow_ipu.compiler import current_scope, strategy_scope
 from tensorflow_ipu.compiler import trace as trace_lib
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.hooks import tensorflow_hooks
-from tensorflow_ipu.ipu_compiler import Results
 
 __all__ = ["experimental_application_compile_op"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.eager.backprop import GradientCaptureContext
+from tensorflow_ipu.api.eager.backprop import GradientCaptureContext
 from tensorflow_ipu.ops.outlining import capture_points
 
 __all__ = ["GradientCaptureContext", "capture_upstream_gradients"]

@@ -17,10 +17,10 @@ from tensorflow.python.framework import ops
 from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
+from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.compiler.analysis import memory_options
 from tensorflow_ipu.compiler.ir.program import CHECKPOINT_ATTRIBUTE
 from tensorflow_ipu.configs.ranges import COUNT
-from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops.pipeline import arguments as _arguments
 from tensorflow_ipu.ops.pipeline import loop, mapping

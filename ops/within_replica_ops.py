@@ -12,7 +12,7 @@ from typing import Any, Callable
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
-from tensorflow_ipu import scopes
+from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler.ir.program import SHARD_INPUT_ATTRIBUTE
 
 _PREFIX = "COLLECTIVE_OP_"

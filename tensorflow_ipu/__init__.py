@@ -12,4 +12,4 @@ from tensorflow_ipu.import_hook import finder, lazy
 __version__ = "0.1.0"
 
 finder.install()
-__getattr__, __dir__ = lazy.lazy_modules(__name__)
+__getattr__, __dir__ = lazy.lazy_modules("")

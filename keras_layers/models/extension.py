@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.eager import backprop
+from tensorflow_ipu.api.eager import backprop
 from tensorflow_ipu.keras_layers import layer_lines
 from tensorflow_ipu.keras_layers.models import (
     evaluation,

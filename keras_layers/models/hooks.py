@@ -28,7 +28,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu import strategy_scope
+from tensorflow_ipu.compiler import strategy_scope
 from tensorflow_ipu.keras_layers import layer_lines
 from tensorflow_ipu.keras_layers.models import extension, scope_check
 from tensorflow_ipu.keras_layers.models.options import saving

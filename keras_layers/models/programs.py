@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu import loops, strategy_scope
-from tensorflow_ipu.compiler import tf_functions
+from tensorflow_ipu.api import loops
+from tensorflow_ipu.compiler import strategy_scope, tf_functions
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.feeds import common, ipu_infeed_queue, ipu_outfeed_queue
 from tensorflow_ipu.feeds.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue

@@ -7,8 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu import strategy_scope
-from tensorflow_ipu.compiler import current_scope
+from tensorflow_ipu.compiler import current_scope, strategy_scope
 from tensorflow_ipu.compiler.checks.foreign_resources import short_name
 
 # Kind of a part, the part, and what else there is to do than to make it in the scope.

@@ -7,12 +7,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.compiler.analysis import memory_options
-from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE
-from tensorflow_ipu.gradient_accumulation import (
+from tensorflow_ipu.api.gradient_accumulation import (
     GradientAccumulationReductionMethod,
     MiniBatches,
 )
+from tensorflow_ipu.compiler.analysis import memory_options
+from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE
 from tensorflow_ipu.keras_layers.optimizers import step
 from tensorflow_ipu.training import optimizer_steps
 from tensorflow_ipu.training.accumulators import AccumulatorDtype, accumulator_dtype

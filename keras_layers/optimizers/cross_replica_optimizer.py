@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tensorflow_ipu import strategy_scope
-from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.compiler import strategy_scope, trace
 from tensorflow_ipu.keras_layers.optimizers.ipu_optimizer import IpuOptimizer
 from tensorflow_ipu.keras_layers.registration import registered
 from tensorflow_ipu.ops import cross_replica_ops

@@ -7,12 +7,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.compiler.analysis import memory_options
-from tensorflow_ipu.compiler.checks import accumulation as accumulation_check
-from tensorflow_ipu.gradient_accumulation import (
+from tensorflow_ipu.api.gradient_accumulation import (
     MINI_BATCHES,
     GradientAccumulationReductionMethod,
 )
+from tensorflow_ipu.compiler.analysis import memory_options
+from tensorflow_ipu.compiler.checks import accumulation as accumulation_check
 from tensorflow_ipu.keras_layers.optimizers import accumulation
 from tensorflow_ipu.keras_layers.optimizers.als_optimizer import ALSOptimizer
 from tensorflow_ipu.keras_layers.optimizers.ipu_optimizer import IpuOptimizer, wrapped

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from tensorflow_ipu import strategy_scope
+from tensorflow_ipu.compiler import strategy_scope
 from tensorflow_ipu.keras_layers.pipelining import hooks
 from tensorflow_ipu.util.short_repr import shows
 

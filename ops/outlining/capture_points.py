@@ -21,7 +21,7 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import gen_resource_variable_ops, handle_data_util
 from tensorflow.python.saved_model import save_context
 
-from tensorflow_ipu.eager import backprop
+from tensorflow_ipu.api.eager import backprop
 
 # On the graph of an outlined function: its `_Call`.
 _CALL = "_ipu_outlined_call"

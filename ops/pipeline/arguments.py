@@ -11,9 +11,9 @@ from tensorflow.python.framework import dtypes, ops, tensor_util
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import math_ops
 
+from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.configs.ranges import INT32, Range
 from tensorflow_ipu.feeds import ipu_infeed_queue, ipu_outfeed_queue
-from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.ops.pipeline import mapping
 from tensorflow_ipu.ops.pipeline.mapping import Stage
 from tensorflow_ipu.ops.pipeline.types import PipelineStageOptions

@@ -9,8 +9,8 @@ from typing import Any
 from tensorflow.python.framework import ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu.eager import backprop
-from tensorflow_ipu.gradient_accumulation import MiniBatches
+from tensorflow_ipu.api.eager import backprop
+from tensorflow_ipu.api.gradient_accumulation import MiniBatches
 from tensorflow_ipu.ops.pipeline.arguments import PipelineArguments
 from tensorflow_ipu.ops.pipeline.stages import stage_scope
 from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput

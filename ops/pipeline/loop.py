@@ -12,10 +12,10 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import loops
+from tensorflow_ipu.api import loops
+from tensorflow_ipu.api.gradient_accumulation import MiniBatches
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.ir.program import PIPELINE_ATTRIBUTE
-from tensorflow_ipu.gradient_accumulation import MiniBatches
 from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops import iteration
 from tensorflow_ipu.ops.pipeline import mapping

@@ -8,7 +8,7 @@ from typing import Any
 from tensorflow.python.eager import backprop
 from tensorflow.python.training import optimizer as v1_optimizer
 
-from tensorflow_ipu.eager.backprop import GradientCaptureContext
+from tensorflow_ipu.api.eager.backprop import GradientCaptureContext
 from tensorflow_ipu.feeds import ipu_outfeed_queue
 
 _OUTPUT = "OptimizerFunctionOutput"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensorflow_ipu.eager.backprop import GradientCaptureContext
+from tensorflow_ipu.api.eager.backprop import GradientCaptureContext
 from tensorflow_ipu.feeds import ipu_outfeed_queue
 from tensorflow_ipu.ops.pipeline import optimizer_output as _checks
 from tensorflow_ipu.util.short_repr import shows

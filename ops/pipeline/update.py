@@ -11,10 +11,10 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import array_ops
 from tensorflow.python.training import optimizer as v1_optimizer
 
+from tensorflow_ipu.api.gradient_accumulation import MiniBatches
 from tensorflow_ipu.compiler.ir import node_sharding
 from tensorflow_ipu.compiler.ir.node_sharding import ALL_IPUS
 from tensorflow_ipu.compiler.ir.program import SHARDING_ATTRIBUTE
-from tensorflow_ipu.gradient_accumulation import MiniBatches
 from tensorflow_ipu.ops.pipeline.arguments import PipelineArguments
 from tensorflow_ipu.ops.pipeline.captures import GradientCaptures
 from tensorflow_ipu.ops.pipeline.optimizer_output import check_complete

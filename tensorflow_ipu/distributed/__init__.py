@@ -10,4 +10,4 @@ Its functions and modules are imported when first used, from where `import_hook/
 
 from tensorflow_ipu.import_hook import lazy
 
-__getattr__, __dir__ = lazy.lazy_modules(__name__)
+__getattr__, __dir__ = lazy.lazy_modules("distributed")

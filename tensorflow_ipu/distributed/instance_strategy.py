@@ -15,8 +15,8 @@ from tensorflow.python.util import nest
 from tensorflow_ipu.compiler import tf_functions, trace
 from tensorflow_ipu.distributed import host_collective_ops, read_variables, transport
 from tensorflow_ipu.distributed.instances import Instances
-from tensorflow_ipu.ipu_strategy import IPUStrategyV1
-from tensorflow_ipu.strategy_extended import IPUExtended
+from tensorflow_ipu.strategy.extended import IPUExtended
+from tensorflow_ipu.strategy.ipu_strategy import IPUStrategyV1
 
 
 class InstanceStrategy(IPUStrategyV1):

@@ -12,7 +12,7 @@ from tensorflow.python.framework import dtypes, func_graph, ops
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import array_ops, math_ops
 
-from tensorflow_ipu import scopes
+from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.runtime import native

@@ -37,9 +37,14 @@ from tensorflow.python.ops import (
     math_ops,
 )
 
-from tensorflow_ipu import strategy_scope
 from tensorflow_ipu.compiler import compile as compile_lib
-from tensorflow_ipu.compiler import current_scope, placed_clusters, tf_functions, trace
+from tensorflow_ipu.compiler import (
+    current_scope,
+    placed_clusters,
+    strategy_scope,
+    tf_functions,
+    trace,
+)
 from tensorflow_ipu.device import system
 from tensorflow_ipu.hooks import call_hooks, gradient_hooks
 from tensorflow_ipu.runtime import native

@@ -187,12 +187,24 @@ def _find_public(fullname: str, path: "Optional[Sequence[str]]") -> "Optional[Mo
     from tensorflow_ipu.import_hook import former_names
 
     known = table is tables.MODULES
-    explained = former_names.explain(f"{PUBLIC}.{name}" if known else fullname)
+    explained = former_names.explain(f"{PUBLIC}.{_public(name)}" if known else fullname)
     if explained is not None:
         raise ModuleNotFoundError(explained)
     if root == PACKAGE:
         return None
     raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+
+def _public(name: str) -> str:
+    """Returns the public name of a module that is asked for by the place of its package.
+
+    `from package import name` asks for a module below the package's own name.
+    """
+    package, _, last = name.rpartition(".")
+    for public, path in tables.MODULES.items():
+        if path == package:
+            return f"{public}.{last}"
+    return name
 
 
 def _is_file(fullname: str, path: "Optional[Sequence[str]]") -> bool:
@@ -230,6 +242,8 @@ def _name_loaded(root: str) -> None:
 def _use(fullname: str) -> None:
     """Records the use of IPUs: Keras is Keras 2 from now on, with the attribute `ipu`."""
     if KERAS_IPU in sys.modules:
+        return
+    if KERAS_IPU.startswith(fullname + "."):  # a package that is imported for it
         return
     if fullname.startswith(_NO_USE) and fullname != PACKAGE + ".versions.keras2":
         return

@@ -14,16 +14,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def lazy_modules(package: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
+def lazy_modules(public: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
     """Returns `__getattr__` and `__dir__` that import public modules at first use.
 
     Args:
-        package: name of a package of `tensorflow_ipu`, or that itself.
+        public: public name of a package, below `tensorflow_ipu`; empty for that itself.
 
     Returns:
         The two functions, for the package to assign.
     """
-    prefix = (package + ".")[len(tables.PACKAGE) + 1 :]
+    prefix = f"{public}." if public else ""
+    package = f"{tables.PACKAGE}.{public}".rstrip(".")
+    home = f"{tables.PACKAGE}.{tables.MODULES[public]}" if public else tables.PACKAGE
 
     def get_attribute(name: str) -> "Any":
         if prefix + name in tables.MODULES:
@@ -38,9 +40,9 @@ def lazy_modules(package: str) -> "tuple[Callable[[str], Any], Callable[[], list
         raise AttributeError(missing(f"{tables.PUBLIC}.{prefix}{name}", f"{package}.{name}"))
 
     def names() -> "list[str]":
-        public = (*tables.MODULES, *tables.NAMES)
-        below = {name[len(prefix) :] for name in public if name.startswith(prefix)}
-        own = vars(sys.modules[package])
+        everything = (*tables.MODULES, *tables.NAMES)
+        below = {name[len(prefix) :] for name in everything if name.startswith(prefix)}
+        own = vars(sys.modules[home])
         return sorted({*own, *(name.split(".")[0] for name in below)})
 
     return get_attribute, names

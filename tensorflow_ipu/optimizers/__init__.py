@@ -14,13 +14,13 @@ _CLASSES = {
     "CrossReplicaOptimizer": "optimizers.cross_replica_optimizer",
     "GradientAccumulationOptimizer": "optimizers.gradient_accumulation_optimizer",
     "GradientAccumulationOptimizerV2": "optimizers.gradient_accumulation_optimizer",
-    "GradientAccumulationReductionMethod": "gradient_accumulation",
+    "GradientAccumulationReductionMethod": "api.gradient_accumulation",
     "IpuOptimizer": "optimizers.ipu_optimizer",
     "MapGradientOptimizer": "optimizers.map_gradient_optimizer",
     "ShardedOptimizer": "optimizers.sharded_optimizer",
 }
 
-_module_attribute, _module_names = lazy.lazy_modules(__name__)
+_module_attribute, _module_names = lazy.lazy_modules("optimizers")
 
 
 def __getattr__(name: str) -> Any:

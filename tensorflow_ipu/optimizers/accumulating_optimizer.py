@@ -11,13 +11,13 @@ from tensorflow.python.framework import errors, ops
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.training import optimizer as optimizer_lib
 
-from tensorflow_ipu.compiler.checks import accumulation
-from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE
-from tensorflow_ipu.gradient_accumulation import (
+from tensorflow_ipu.api.gradient_accumulation import (
     MINI_BATCHES,
     GradientAccumulationReductionMethod,
     MiniBatches,
 )
+from tensorflow_ipu.compiler.checks import accumulation
+from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE
 from tensorflow_ipu.optimizers import ipu_optimizer
 from tensorflow_ipu.training.accumulators import AccumulatorDtype, accumulator_dtype
 from tensorflow_ipu.util.short_repr import shows

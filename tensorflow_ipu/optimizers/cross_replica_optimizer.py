@@ -9,7 +9,7 @@ from tensorflow.python.framework import ops
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.training import optimizer as optimizer_lib
 
-from tensorflow_ipu import strategy_scope
+from tensorflow_ipu.compiler import strategy_scope
 from tensorflow_ipu.ops import cross_replica_ops
 from tensorflow_ipu.optimizers import ipu_optimizer
 

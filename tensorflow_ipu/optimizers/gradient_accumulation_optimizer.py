@@ -7,8 +7,8 @@ from typing import Union
 from tensorflow.python.training import gradient_descent, momentum
 from tensorflow.python.training import optimizer as optimizer_lib
 
+from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.compiler.analysis import memory_options
-from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.optimizers.accumulating_optimizer import AccumulatingOptimizer
 from tensorflow_ipu.optimizers.cross_replica_optimizer import CrossReplicaOptimizer
 from tensorflow_ipu.optimizers.ipu_optimizer import IpuOptimizer

@@ -10,7 +10,7 @@ from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import loops
+from tensorflow_ipu.api import loops
 from tensorflow_ipu.applications import application, values
 from tensorflow_ipu.applications.application import Application
 from tensorflow_ipu.compiler import trace

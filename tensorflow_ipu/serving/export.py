@@ -12,8 +12,7 @@ from absl import logging
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import strategy_scope
-from tensorflow_ipu.compiler import current_scope, served
+from tensorflow_ipu.compiler import current_scope, served, strategy_scope
 from tensorflow_ipu.compiler import launch as launch_lib
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.serving import application, saved_model

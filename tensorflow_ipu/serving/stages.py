@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tensorflow_ipu import scopes
+from tensorflow_ipu.api import scopes
 from tensorflow_ipu.feeds.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.hooks import tensorflow_hooks

@@ -14,10 +14,10 @@ from tensorflow.python.util import nest
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.compiler.strategy_scope import without_reductions
 from tensorflow_ipu.feeds import common
 from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.serving.arguments import Arguments
-from tensorflow_ipu.strategy_scope import without_reductions
 
 # Prefixes of ops that exchange data with objects that do not exist in a server.
 _NOT_SERVED = ("Infeed", "Outfeed", "HostEmbedding", "IpuLaunch")

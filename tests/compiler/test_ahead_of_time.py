@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import ahead_of_time, cache
 from tensorflow_ipu.compiler.cluster import Cluster
-from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.strategy import ipu_strategy
 
 
 def test_the_first_run_finds_it_compiled():

@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, profiler, scopes, strategy_scope
-from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu import profiler
+from tensorflow_ipu.api import ipu_compiler, scopes
+from tensorflow_ipu.api.config import IPUConfig
+from tensorflow_ipu.compiler import cache, strategy_scope
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent
 from tensorflow_ipu.device import system
 from tensorflow_ipu.ops import cross_replica_ops
 from tensorflow_ipu.runtime import event_trace, events, native
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import keras_models, replicas
 
 pytestmark = pytest.mark.lifetimes

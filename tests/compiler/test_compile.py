@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import config, ipu_compiler, ipu_outfeed_queue, loops, scopes
+from tensorflow_ipu import ipu_outfeed_queue
+from tensorflow_ipu.api import config, ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.device import system
 

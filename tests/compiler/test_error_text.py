@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cluster as cluster_lib
 from tensorflow_ipu.compiler import error_text, trace
-from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.ops import cross_replica_ops, replication_ops
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import replicas
 from tests.support.source_lines import place_of
 

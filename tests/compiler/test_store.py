@@ -15,10 +15,10 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.core.framework import function_pb2
 
+from tensorflow_ipu.api.config import DeviceConnectionType, IPUConfig
 from tensorflow_ipu.compiler import cache, store
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.listing.program_listing import ArgumentSpec
-from tensorflow_ipu.config import DeviceConnectionType, IPUConfig
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.device import system
 from tensorflow_ipu.util import private_files

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from tensorflow_ipu import config, utils
+from tensorflow_ipu.api import config, utils
 from tensorflow_ipu.device import caller, system
 
 

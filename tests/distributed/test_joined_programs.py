@@ -7,8 +7,8 @@ import textwrap
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_strategy
-from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.api.config import IPUConfig
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import instances
 
 _PROGRAM = textwrap.dedent(

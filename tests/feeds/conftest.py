@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.device import system
 
 

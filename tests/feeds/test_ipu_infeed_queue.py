@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes, strategy_scope
-from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
+from tensorflow_ipu.api.config import IPUConfig
+from tensorflow_ipu.compiler import strategy_scope
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.device import system
 from tensorflow_ipu.feeds import ipu_outfeed_queue
@@ -26,6 +27,7 @@ from tensorflow_ipu.ipu_infeed_queue import (
 )
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.runtime import native
+from tensorflow_ipu.strategy import ipu_strategy
 
 tf1 = tf.compat.v1
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.feeds.ipu_outfeed_queue import feed_of
 from tensorflow_ipu.ipu_outfeed_queue import (
@@ -21,6 +21,7 @@ from tensorflow_ipu.ipu_outfeed_queue import (
     ScopedIPUOutfeedQueue,
 )
 from tensorflow_ipu.runtime import native
+from tensorflow_ipu.strategy import ipu_strategy
 
 tf1 = tf.compat.v1
 

@@ -18,7 +18,7 @@ from hypothesis import strategies
 from popxl import ops
 from popxl.ops import var_updates
 
-from tensorflow_ipu import loops
+from tensorflow_ipu.api import loops
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import cross_replica_ops, functional_ops, replication_ops
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import strategies
 
-from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.configs import enums
 from tensorflow_ipu.configs.ipu_config import OPTIONS
 from tensorflow_ipu.device import system

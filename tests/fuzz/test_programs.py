@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, scopes
+from tensorflow_ipu.api import ipu_compiler, scopes
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.fuzz import programs, support
 from tests.support import replicas as replica_helpers
 

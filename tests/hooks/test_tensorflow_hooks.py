@@ -12,11 +12,11 @@ import tensorflow as tf
 from tensorflow.python.data.ops import dataset_ops, iterator_ops
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 
-from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.device import system
 from tensorflow_ipu.hooks import tensorflow_hooks
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import host_programs as host_programs_lib
 from tests.support.repository import ROOT
 from tests.support.versions import has_tensorflow

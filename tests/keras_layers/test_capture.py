@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_strategy, loops
+from tensorflow_ipu.api import loops
 from tensorflow_ipu.keras_layers import capture, optimizers, rnn
 from tensorflow_ipu.keras_layers.optimizers import step
 from tensorflow_ipu.ops import grad_util_ops
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import replicas
 
 keras = tf.keras

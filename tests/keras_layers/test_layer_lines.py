@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import keras as ipu_keras
+from tensorflow_ipu.api import keras as ipu_keras
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.profiler.export import html_report
 from tensorflow_ipu.profiler.report import Report

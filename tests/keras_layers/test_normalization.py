@@ -8,7 +8,7 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.python import ipu
 
-from tensorflow_ipu import ipu_compiler, scopes
+from tensorflow_ipu.api import ipu_compiler, scopes
 from tests.support import normalization, replicas
 
 tf1 = tf.compat.v1

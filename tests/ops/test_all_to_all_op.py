@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import loops
+from tensorflow_ipu.api import loops
 from tensorflow_ipu.ops.all_to_all_op import all_gather, all_to_all
 from tests.support import replicas
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, scopes
+from tensorflow_ipu.api import ipu_compiler, scopes
+from tensorflow_ipu.api.config import DeviceConnectionType, IPUConfig
 from tensorflow_ipu.applications import file
-from tensorflow_ipu.config import DeviceConnectionType, IPUConfig
 from tensorflow_ipu.device import system
 from tensorflow_ipu.ops import embedded_runtime
 from tensorflow_ipu.ops.application_compile_op import experimental_application_compile_op
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.applications import call, compiled, configure, loop
 
 tf1 = tf.compat.v1

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.ops import cross_replica_ops, custom_ops, replication_ops
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import replicas
 
 tf1 = tf.compat.v1

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import loops, scopes
-from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.api import loops, scopes
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.device import system
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import cross_replica_ops, embedded_runtime, pipelining_ops

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, loops, profiler, scopes
+from tensorflow_ipu import profiler
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.configs.chips import BOW
 from tensorflow_ipu.costs.catalogue import cost_of
 from tensorflow_ipu.costs.cost import Resources

@@ -11,9 +11,10 @@ import pytest
 import tensorflow as tf
 
 import tensorflow_ipu
-from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.ops import cross_replica_ops, functional_ops, internal_ops, replication_ops
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import pipelines, replicas
 
 tf1 = tf.compat.v1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, scopes
+from tensorflow_ipu.api import ipu_compiler, scopes
 from tensorflow_ipu.ops import grad_util_ops
 from tensorflow_ipu.ops.grad_util_ops import GradientCaptureContext, capture_upstream_gradients
 from tests.support import replicas

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler.ir.program import MULTI_CONV_ATTRIBUTE
 from tensorflow_ipu.ops import nn_ops
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import replicas
 
 tf1 = tf.compat.v1

@@ -8,8 +8,10 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.python import tf2
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, profiler, scopes
+from tensorflow_ipu import profiler
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.ops import normalization_ops
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import normalization, replicas
 
 tf1 = tf.compat.v1

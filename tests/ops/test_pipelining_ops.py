@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import gradient_accumulation, ipu_strategy, scopes
+from tensorflow_ipu.api import gradient_accumulation, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.optimizers import CrossReplicaOptimizer
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import pipelines
 
 Schedule = pipelining_ops.PipelineSchedule
@@ -98,7 +99,7 @@ def test_recomputation_changes_no_result_even_of_random_ops(mode: Recomputation)
     def second(x: tf.Tensor, labels: tf.Tensor) -> Any:
         return pipelines.loss_of(pipelines.layer(pipelines.layer(x, 2), 3), labels)
 
-    from tensorflow_ipu import utils
+    from tensorflow_ipu.api import utils
 
     outcomes = []
     for recompute in (False, True):
@@ -293,7 +294,7 @@ def test_global_step_counts_executions() -> None:
                 apply_gradients_kwargs={"global_step": outcome[0]},
             )
 
-        from tensorflow_ipu import ipu_compiler, scopes
+        from tensorflow_ipu.api import ipu_compiler, scopes
 
         dataset = tf.data.Dataset.from_tensor_slices(pipelines.data(8)).batch(2, True)
         infeed = IPUInfeedQueue(dataset)

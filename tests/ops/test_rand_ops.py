@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, loops, scopes, utils
+from tensorflow_ipu.api import ipu_compiler, loops, scopes, utils
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import pipelining_ops, rand_ops
 from tests.support import replicas
@@ -175,7 +175,7 @@ def test_masks_do_not_depend_on_threads(run_python: Any) -> None:
         import numpy as np, sys, tensorflow as tf
         tf.config.threading.set_intra_op_parallelism_threads(int(sys.argv[1]))
         tf.config.threading.set_inter_op_parallelism_threads(int(sys.argv[1]))
-        from tensorflow_ipu import utils
+        from tensorflow_ipu.api import utils
         from tensorflow_ipu.ops import rand_ops
         from tests.support import replicas
         replicas.configure(2)

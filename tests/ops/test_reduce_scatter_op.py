@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import loops
+from tensorflow_ipu.api import loops
 from tensorflow_ipu.ops.reduce_scatter_op import reduce_scatter
 from tests.support import replicas
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, loops, scopes
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.ops import replication_ops
 from tests.support import replicas

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_outfeed_queue, loops, scopes
+from tensorflow_ipu import ipu_outfeed_queue
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.ops import nn_ops, rnn_ops
 from tests.support import replicas, training
 

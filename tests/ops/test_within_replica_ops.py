@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import loops, scopes
+from tensorflow_ipu.api import loops, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.ops import replication_ops, within_replica_ops
 from tests.support import replicas

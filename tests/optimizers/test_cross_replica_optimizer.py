@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_strategy, optimizers
+from tensorflow_ipu import optimizers
 from tensorflow_ipu.compiler import cache
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import training
 from tests.support.training import OPTIMIZERS, tf1
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, optimizers, scopes
-from tensorflow_ipu.config import DeviceConnectionType
+from tensorflow_ipu import optimizers
+from tensorflow_ipu.api import ipu_compiler, scopes
+from tensorflow_ipu.api.config import DeviceConnectionType
 from tests.support import training
 from tests.support.training import OPTIMIZERS, tf1
 

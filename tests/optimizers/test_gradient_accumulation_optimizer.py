@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, optimizers, scopes
+from tensorflow_ipu import optimizers
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
+from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import training
 from tests.support.training import OPTIMIZERS, tf1
 

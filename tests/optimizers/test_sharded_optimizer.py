@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, loops, optimizers, scopes
+from tensorflow_ipu import optimizers
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.executable import Executable
-from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.optimizers import ipu_optimizer, sharded_optimizer
 
 tf1 = tf.compat.v1

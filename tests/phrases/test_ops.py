@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import dataset_benchmark, ipu_compiler, ipu_strategy, loops, optimizers, scopes
-from tensorflow_ipu.config import IPUConfig
-from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
+from tensorflow_ipu import dataset_benchmark, optimizers
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
+from tensorflow_ipu.api.config import IPUConfig
+from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue, IPUIterator
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.keras import layers
@@ -27,6 +28,7 @@ from tensorflow_ipu.ops import (
     statistics_ops,
     within_replica_ops,
 )
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import replicas
 
 tf1 = tf.compat.v1

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from absl import logging
 
-from tensorflow_ipu import utils
+from tensorflow_ipu.api import utils
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.configs import flags

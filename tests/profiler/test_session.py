@@ -7,10 +7,11 @@ import pytest
 import tensorflow as tf
 from absl import logging
 
-from tensorflow_ipu import ipu_strategy, profiler
+from tensorflow_ipu import profiler
 from tensorflow_ipu.device import system
 from tensorflow_ipu.profiler import session
 from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import profiled as programs
 
 

@@ -79,7 +79,7 @@ def test_one_import_statement_is_enough(run_python, statements):
     run_python(
         f"{statements}\n"
         "import sys\n"
-        "assert ipu is sys.modules['tensorflow_ipu.keras'], ipu\n"
+        "assert ipu is sys.modules['tensorflow_ipu.api.keras'], ipu\n"
         "assert 'tensorflow_ipu.keras_layers' not in sys.modules\n"
         "import keras, tensorflow as tf, tensorflow.keras as second\n"
         "for module in (keras, tf.keras, second):\n"

@@ -15,11 +15,11 @@ from tensorflow_ipu import (
     dataset_extractor,
     ipu_infeed_queue,
     ipu_outfeed_queue,
-    loops,
     optimizers,
     profiler,
     serving,
 )
+from tensorflow_ipu.api import loops
 from tensorflow_ipu.estimators.ipu_run_config import IPURunConfig
 from tensorflow_ipu.keras_layers import optimizers as keras_optimizers
 from tensorflow_ipu.keras_layers.models.options import arguments as option_arguments

@@ -18,13 +18,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes, strategy_scope
-from tensorflow_ipu.compiler import passes
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
+from tensorflow_ipu.compiler import passes, strategy_scope
 from tensorflow_ipu.device import system
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.ops import cross_replica_ops
 from tensorflow_ipu.runtime import interpreter, native
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import keras_models, replicas
 
 tf1 = tf.compat.v1

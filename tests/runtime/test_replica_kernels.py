@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_strategy
-from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import replicas as replica_helpers
 
 DRAWS = 6

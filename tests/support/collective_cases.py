@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu import loops
+from tensorflow_ipu.api import loops
 from tensorflow_ipu.ops.all_to_all_op import all_gather, all_to_all
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_mean, cross_replica_sum
 from tensorflow_ipu.ops.reduce_scatter_op import reduce_scatter

@@ -15,7 +15,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, loops, scopes
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.ops import replication_ops
 from tensorflow_ipu.ops.embedding_ops import (
     HostEmbeddingSGDGAOptimizerSpec,

@@ -198,8 +198,9 @@ PROGRAMS = [
 
 def _use_ipus() -> None:
     """Trains on an IPU, and makes a program with shards."""
-    from tensorflow_ipu import ipu_strategy, scopes
-    from tensorflow_ipu.config import IPUConfig
+    from tensorflow_ipu.api import scopes
+    from tensorflow_ipu.api.config import IPUConfig
+    from tensorflow_ipu.strategy import ipu_strategy
 
     config = IPUConfig()
     config.auto_select_ipus = 1

@@ -216,7 +216,7 @@ def join(timeout: float = 60.0) -> environment.InstanceEnvironment:
 
 def configure(me: environment.InstanceEnvironment) -> None:
     """Attaches a device with the replicas of this instance, in a script."""
-    from tensorflow_ipu.config import IPUConfig
+    from tensorflow_ipu.api.config import IPUConfig
 
     config = IPUConfig()
     config.auto_select_ipus = me.total_replicas // me.count

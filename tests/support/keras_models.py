@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_strategy
 from tensorflow_ipu.compiler import observers
 from tensorflow_ipu.device import system
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import replicas as replica_helpers
 
 SAMPLES = 24

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_strategy
-from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
+from tensorflow_ipu.strategy import ipu_strategy
 
 layers = tf.keras.layers
 BATCH = 2

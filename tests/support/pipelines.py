@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, scopes
-from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.api import ipu_compiler, scopes
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import pipelining_ops

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.workload import describe
-from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.device import system
 from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
 from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.strategy import ipu_strategy
 
 layers = tf.keras.layers
 CLASSES = 10

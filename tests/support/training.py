@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, loops, scopes
-from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 
 tf1 = tf.compat.v1

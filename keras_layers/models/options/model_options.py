@@ -7,8 +7,8 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.configs.enums import NamedEnum
-from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.keras_layers.models.options import arguments
 
 _Method = TypeVar("_Method", bound=NamedEnum)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
+from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.keras_layers.models.options import arguments
 from tensorflow_ipu.keras_layers.models.options.model_options import (
     ModelOptions,

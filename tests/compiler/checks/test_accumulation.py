@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
+from tensorflow_ipu.api.loops import repeat, while_loop
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.checks import accumulation
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.listing.program_listing import ArgumentSpec, list_ops
-from tensorflow_ipu.loops import repeat, while_loop
 from tensorflow_ipu.optimizers import GradientAccumulationOptimizerV2
 from tests.support import training
 from tests.support.training import tf1

@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 from absl import logging
 
-from tensorflow_ipu import config, ipu_compiler, profiler, scopes
+from tensorflow_ipu import profiler
+from tensorflow_ipu.api import config, ipu_compiler, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.checks import capacity
 from tensorflow_ipu.configs import flags

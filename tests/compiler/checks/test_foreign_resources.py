@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, scopes
+from tensorflow_ipu.api import ipu_compiler, scopes
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.strategy import ipu_strategy
 
 tf1 = tf.compat.v1
 FILE = Path(__file__).name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import loops
+from tensorflow_ipu.api import loops
 from tensorflow_ipu.compiler.checks import replica_uniform
 from tensorflow_ipu.ops import all_to_all_op, replication_ops
 from tensorflow_ipu.ops.cross_replica_ops import (

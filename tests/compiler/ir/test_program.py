@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 from tensorflow.core.framework import function_pb2
 
-from tensorflow_ipu import scopes
+from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler.ir.program import Program, called_functions
 from tests.support.compiled_programs import program_of, unindented
 

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.framework import function_pb2
 
-from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu.api.config import DeviceConnectionType, IPUConfig
 from tensorflow_ipu.compiler import cache, observers
 from tensorflow_ipu.compiler import cluster as cluster_lib
 from tensorflow_ipu.compiler import compile as compile_lib
@@ -20,10 +20,10 @@ from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.compiler.numerics.behavior import FloatBehavior
-from tensorflow_ipu.config import DeviceConnectionType, IPUConfig
 from tensorflow_ipu.configs import flags, translate
 from tensorflow_ipu.device import attachment, selection, system
 from tensorflow_ipu.profiler import program_options
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import pipelines, replicas
 
 _VECTOR = Argument(tf.float32, tf.TensorShape([4]), is_variable=False)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, loops, scopes
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir.records import CopyRecord
 from tensorflow_ipu.compiler.listing import copies
-from tensorflow_ipu.config import IPUConfig
 
 tf1 = tf.compat.v1
 X = np.arange(1, 5, dtype=np.float32)

@@ -11,12 +11,12 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
 from tensorflow_ipu import optimizers
+from tensorflow_ipu.api.config import DeviceConnectionType
+from tensorflow_ipu.api.scopes import ipu_scope
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.analysis import memory_options
 from tensorflow_ipu.compiler.ir.program import VARIABLE_ATTRIBUTE
 from tensorflow_ipu.compiler.listing.variable_placement import VariableRecord
-from tensorflow_ipu.config import DeviceConnectionType
-from tensorflow_ipu.scopes import ipu_scope
 from tests.support import pipelines, training
 from tests.support.training import OPTIMIZERS, tf1
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_infeed_queue, ipu_strategy, loops, scopes
+from tensorflow_ipu import ipu_infeed_queue
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import replicas
 
 tf1 = tf.compat.v1

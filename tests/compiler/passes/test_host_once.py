@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import loops, scopes
+from tensorflow_ipu.api import loops, scopes
 from tensorflow_ipu.ops import cross_replica_ops, replication_ops
 from tests.support import replicas
 

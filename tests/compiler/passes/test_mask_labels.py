@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_strategy, scopes
+from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler.passes import mask_labels
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import replicas
 from tests.support.compiled_programs import default_target, program_of
 

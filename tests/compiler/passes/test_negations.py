@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_strategy, loops
+from tensorflow_ipu.api import loops
 from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.compiler.passes import negations
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import replicas
 from tests.support.compiled_programs import default_target, program_of, unindented
 

@@ -9,11 +9,11 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler.checks import verify
 from tensorflow_ipu.compiler.ir.program import TRAPS_ATTRIBUTE, Program, node_tag
 from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.passes import numerics
-from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.device import system
 from tests.support.compiled_programs import ops, program_of
 

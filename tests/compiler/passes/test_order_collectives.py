@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import loops
+from tensorflow_ipu.api import loops
 from tensorflow_ipu.compiler.checks import verify
 from tensorflow_ipu.compiler.ir import collectives, node_order
 from tensorflow_ipu.compiler.ir.program import Program, input_node

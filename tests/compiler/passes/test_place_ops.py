@@ -10,13 +10,13 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.framework import function_pb2
 
-from tensorflow_ipu import ipu_compiler, loops, scopes
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir import node_sharding
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.passes import place_ops
-from tensorflow_ipu.config import IPUConfig
 from tests.support.compiled_programs import scalar_target
 
 tf1 = tf.compat.v1

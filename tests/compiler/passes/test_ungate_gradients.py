@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import gradient_accumulation
+from tensorflow_ipu.api import gradient_accumulation
 from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE
 from tensorflow_ipu.compiler.passes import prune, ungate_gradients
 from tests.support.compiled_programs import program_of, scalar_target

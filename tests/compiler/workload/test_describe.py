@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, scopes
+from tensorflow_ipu.api import ipu_compiler, scopes
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.workload import describe
-from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.planner.workload import CONSTANT, INPUT, TENSOR, VARIABLE, Buffer, Op, Workload
 from tensorflow_ipu.schedule import PipelineSchedule
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import pipelines
 
 tf1 = tf.compat.v1

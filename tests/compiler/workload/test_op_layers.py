@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_infeed_queue, ipu_strategy, loops, scopes
+from tensorflow_ipu import ipu_infeed_queue
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.planner.workload import Op
 from tensorflow_ipu.profiler.breakdown import NO_LAYER
 from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import keras_models, replicas
 
 tf1 = tf.compat.v1

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_strategy, scopes
+from tensorflow_ipu.api import scopes
+from tensorflow_ipu.api.config import IPUConfig, SchedulingAlgorithm
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.workload.settings import settings_of
-from tensorflow_ipu.config import IPUConfig, SchedulingAlgorithm
 from tensorflow_ipu.configs import chips, flags, translate
 from tensorflow_ipu.device import selection
 from tensorflow_ipu.ops.pipelining_ops import PipelineStageOptions
 from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import pipelines
 
 

@@ -13,7 +13,7 @@ IPU = "tensorflow.python.ipu"
     [
         ("ipu.scopes", f"{IPU}.scopes"),
         ("ipu.scopes.ipu_shard()", f"{IPU}.scopes.ipu_shard"),
-        ("tensorflow_ipu.scopes.ipu_shard", f"{IPU}.scopes.ipu_shard"),
+        ("tensorflow_ipu.api.scopes.ipu_shard", f"{IPU}.scopes.ipu_shard"),
         ("tf.keras.ipu.layers.Dropout", f"{IPU}.keras.layers.Dropout"),
         ("tf.keras.ipu.layers.LSTM", f"{IPU}.keras.layers.PopnnLSTM"),
         ("ipu.ops.nn_ops.gelu", f"{IPU}.nn_ops.gelu"),

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_strategy, serving
-from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu import serving
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.keras_layers import dimensions
+from tensorflow_ipu.strategy import ipu_strategy
 
 tf1 = tf.compat.v1
 layers = tf.keras.layers

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_strategy
-from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.ops.pipelining_ops import PipelineSchedule
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import keras_models
 from tests.support.keras_models import (
     BATCH,

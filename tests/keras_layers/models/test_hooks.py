@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_strategy
 from tensorflow_ipu.keras_layers.models import hooks
 from tensorflow_ipu.keras_layers.models.extension import (
     FunctionalExtension,
@@ -16,6 +15,7 @@ from tensorflow_ipu.keras_layers.models.extension import (
     SequentialExtension,
 )
 from tensorflow_ipu.keras_layers.models.options import saving
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import keras_models
 from tests.support.keras_models import KINDS, MLP, FunctionalSubclass, Subclass
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
+from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.keras_layers.models.options import model_options
 from tensorflow_ipu.keras_layers.models.options.model_options import (
     ModelOptions,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.keras_layers.models import replicas as replicas_lib
 from tensorflow_ipu.keras_layers.models.options.model_options import ReplicatedMetricReductionMethod
 from tests.support import keras_models

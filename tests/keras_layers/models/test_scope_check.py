@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_strategy
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.keras_layers.optimizers import CrossReplicaOptimizer
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import keras_models
 from tests.support.keras_models import BATCH, MLP, Subclass, X, Y
 

@@ -12,9 +12,11 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import function as legacy_function
 
-from tensorflow_ipu import ipu_strategy, keras, serving
+from tensorflow_ipu import serving
+from tensorflow_ipu.api import keras
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache, store
-from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.serving import applications, assert_stock, call_signatures
 
 layers = tf.keras.layers

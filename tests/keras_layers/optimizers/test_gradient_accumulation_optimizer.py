@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_strategy, loops
+from tensorflow_ipu.api import loops
 from tensorflow_ipu.keras_layers import optimizers
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.keras_layers.optimizers import training
 from tests.support import replicas
 

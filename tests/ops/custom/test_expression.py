@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, loops, scopes
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.ops.custom_ops import codelet_expression_op
 from tensorflow_ipu.ops.vertex_edsl import constant, let
 from tests.support import replicas

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes
+from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ops import pipelining_ops, replication_ops
@@ -24,6 +24,7 @@ from tensorflow_ipu.optimizers.gradient_accumulation_optimizer import (
     CrossReplicaGradientAccumulationOptimizerV2,
     GradientAccumulationOptimizerV2,
 )
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import replicas
 
 tf1 = tf.compat.v1

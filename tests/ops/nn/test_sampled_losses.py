@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes, utils
+from tensorflow_ipu.api import ipu_compiler, loops, scopes, utils
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import nn_ops
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import replicas
 
 tf1 = tf.compat.v1

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, scopes
+from tensorflow_ipu.api import ipu_compiler, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import internal_ops, pipelining_ops
 from tensorflow_ipu.optimizers import CrossReplicaOptimizer
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import pipelines
 
 Schedule = pipelining_ops.PipelineSchedule

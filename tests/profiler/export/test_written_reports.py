@@ -14,12 +14,13 @@ import pytest
 import tensorflow as tf
 from absl import logging
 
-from tensorflow_ipu import ipu_strategy, profiler
+from tensorflow_ipu import profiler
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.enums import ExecutionProfileType
 from tensorflow_ipu.device import system
 from tensorflow_ipu.profiler import report_options
 from tensorflow_ipu.profiler.report import Executions, Report
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import profiled
 
 FILES = {"framework.json", "profile.pop", "report.html", "report.json", "summary.txt", "trace.json"}

@@ -12,12 +12,13 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from tensorflow_ipu import ipu_strategy, profiler
+from tensorflow_ipu import profiler
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent as Trace
 from tensorflow_ipu.device import system
 from tensorflow_ipu.profiler.host.recorder import Recorder
 from tensorflow_ipu.runtime import event_trace, events
 from tensorflow_ipu.runtime.native import EngineEvent
+from tensorflow_ipu.strategy import ipu_strategy
 from tests.support import profiled, xplanes
 from tests.support.trace_rules import check
 

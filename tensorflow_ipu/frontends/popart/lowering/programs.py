@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu import scopes
+from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler import launch, trace
 from tensorflow_ipu.frontends.popart import attachment
 from tensorflow_ipu.frontends.popart.lowering.anchors import Anchors

@@ -16,7 +16,8 @@ import onnx
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
-from tensorflow_ipu import scopes
+from tensorflow_ipu.api import scopes
+from tensorflow_ipu.api.gradient_accumulation import UPDATE_PHASE, MiniBatches
 from tensorflow_ipu.compiler.ir.program import (
     ACCUMULATION_ATTRIBUTE,
     API_ATTRIBUTE,
@@ -30,7 +31,6 @@ from tensorflow_ipu.compiler.ir.program import (
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.places import Place, Places, place_of, stage_ipus
 from tensorflow_ipu.frontends.popart.options.planned import ProgramOptions
-from tensorflow_ipu.gradient_accumulation import UPDATE_PHASE, MiniBatches
 from tensorflow_ipu.planner.workload import POPART
 from tensorflow_ipu.schedule import PipelineDescription, RecomputationMode
 

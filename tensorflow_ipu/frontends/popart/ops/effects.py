@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu import scopes
+from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op

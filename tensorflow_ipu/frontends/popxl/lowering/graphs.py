@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import tensorflow as tf
 
-from tensorflow_ipu import scopes
+from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler.sources import declared
 from tensorflow_ipu.compiler.sources.frames import SourceLocation
 from tensorflow_ipu.frontends.popxl.graph import Graph

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
-from tensorflow_ipu import scopes
+from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler.ir.program import (
     API_ATTRIBUTE,
     PHASE_ATTRIBUTE,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from tensorflow_ipu import scopes
+from tensorflow_ipu.api import scopes
 from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.lowering.types import tf_type

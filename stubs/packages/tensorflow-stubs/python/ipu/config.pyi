@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.config import *
+from tensorflow_ipu.api.config import *

@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.gradient_accumulation import *
+from tensorflow_ipu.api.gradient_accumulation import *

@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.ipu_compiler import *
+from tensorflow_ipu.api.ipu_compiler import *

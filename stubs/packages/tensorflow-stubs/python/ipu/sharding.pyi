@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.sharding import *
+from tensorflow_ipu.api.sharding import *

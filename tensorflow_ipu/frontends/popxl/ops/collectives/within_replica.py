@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from tensorflow_ipu import scopes
+from tensorflow_ipu.api import scopes
 from tensorflow_ipu.frontends.popxl import building, context
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from tensorflow_ipu import loops
+from tensorflow_ipu.api import loops
 from tensorflow_ipu.frontends.popxl import building, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register

@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.eager.backprop import *
+from tensorflow_ipu.api.eager.backprop import *

@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.data.ops.dataset_ops import *
+from tensorflow_ipu.api.data.ops.dataset_ops import *

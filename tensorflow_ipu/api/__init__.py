@@ -1,0 +1,1 @@
+"""Public modules of `tensorflow.python.ipu` that have no other home."""

@@ -1,0 +1,152 @@
+"""Legacy configuration, events and small utilities: the public module `ipu.utils`."""
+
+from __future__ import annotations
+
+import operator
+
+from tensorflow_ipu.api.config import (
+    DeviceConnectionType,
+    ExecutionProfileType,
+    IPUConfig,
+    KeyId,
+    MergeRemoteBuffersBehaviour,
+    SchedulingAlgorithm,
+    SelectionOrder,
+    StochasticRoundingBehaviour,
+    VerificationOptions,
+    configure_ipu_system,
+    get_ipu_config,
+)
+from tensorflow_ipu.configs import flags
+from tensorflow_ipu.configs.enums import SyntheticDataCategory
+from tensorflow_ipu.configs.flags import running_on_ipu_model
+from tensorflow_ipu.configs.legacy import (
+    auto_select_ipus,
+    create_ipu_config,
+    select_ipus,
+    set_compilation_options,
+    set_convolution_options,
+    set_experimental_multi_replica_distribution_options,
+    set_floating_point_behaviour_options,
+    set_gcl_options,
+    set_io_tile_options,
+    set_ipu_connection_type,
+    set_ipu_model_options,
+    set_matmul_options,
+    set_norm_options,
+    set_optimization_options,
+    set_pooling_options,
+    set_recomputation_options,
+    set_report_options,
+    set_serialization_options,
+    set_transfer_options,
+    set_verification_options,
+)
+from tensorflow_ipu.device import system
+from tensorflow_ipu.device.system import get_num_of_ipus_in_device
+from tensorflow_ipu.feeds.files.data import export_dataset_to_file, export_inputs_to_file
+from tensorflow_ipu.runtime import native
+from tensorflow_ipu.runtime.event_trace import (
+    extract_all_events,
+    extract_all_strings_from_event_trace,
+    extract_all_types_from_event_trace,
+    extract_compile_reports,
+    extract_execute_reports,
+    extract_poplar_serialized_graphs,
+)
+from tensorflow_ipu.training.variable_initialization import move_variable_initialization_to_cpu
+
+__all__ = [
+    "DeviceConnectionType",
+    "ExecutionProfileType",
+    "IPUConfig",
+    "KeyId",
+    "MergeRemoteBuffersBehaviour",
+    "SchedulingAlgorithm",
+    "SelectionOrder",
+    "StochasticRoundingBehaviour",
+    "SyntheticDataCategory",
+    "VerificationOptions",
+    "auto_select_ipus",
+    "configure_ipu_system",
+    "create_ipu_config",
+    "export_dataset_to_file",
+    "export_inputs_to_file",
+    "extract_all_events",
+    "extract_all_strings_from_event_trace",
+    "extract_all_types_from_event_trace",
+    "extract_compile_reports",
+    "extract_execute_reports",
+    "extract_poplar_serialized_graphs",
+    "get_ipu_config",
+    "get_num_of_ipus_in_device",
+    "move_variable_initialization_to_cpu",
+    "reset_ipu_seed",
+    "running_on_ipu_model",
+    "select_ipus",
+    "set_compilation_options",
+    "set_convolution_options",
+    "set_experimental_multi_replica_distribution_options",
+    "set_floating_point_behaviour_options",
+    "set_gcl_options",
+    "set_io_tile_options",
+    "set_ipu_connection_type",
+    "set_ipu_model_options",
+    "set_matmul_options",
+    "set_norm_options",
+    "set_optimization_options",
+    "set_pooling_options",
+    "set_recomputation_options",
+    "set_report_options",
+    "set_serialization_options",
+    "set_transfer_options",
+    "set_verification_options",
+    "use_synthetic_data_for",
+]
+
+
+def use_synthetic_data_for(synthetic_data_category: SyntheticDataCategory) -> bool:
+    """Returns whether data of a category is synthetic, as TF_POPLAR_FLAGS says.
+
+    Args:
+        synthetic_data_category: the category.
+
+    Returns:
+        True if data of this category does not move between host and device.
+
+    Raises:
+        TypeError: not a `SyntheticDataCategory`.
+    """
+    if not isinstance(synthetic_data_category, SyntheticDataCategory):
+        raise TypeError(
+            "Expected a SyntheticDataCategory, such as SyntheticDataCategory.Infeed. Received: "
+            f"synthetic_data_category={synthetic_data_category!r}"
+        )
+    return flags.parsed().synthetic(synthetic_data_category)
+
+
+def reset_ipu_seed(
+    seed: int,
+    device: str = "/device:IPU:0",
+    cpu_device: str = "cpu",
+    experimental_identical_replicas: bool = False,
+) -> None:
+    """Reseeds the random generator of a device, at once, in eager and in graph mode.
+
+    With the same seed and the same executions after it, random results repeat.
+
+    Args:
+        seed: the new seed.
+        device: the TensorFlow IPU device.
+        cpu_device: the CPU device that is local to the IPUs. There is one host here.
+        experimental_identical_replicas: whether all replicas draw the same numbers.
+
+    Raises:
+        TypeError: `seed` is not an integer.
+        tf.errors.InvalidArgumentError: `device` is not the name of an IPU device.
+        tf.errors.FailedPreconditionError: there is no such device.
+    """
+    del cpu_device
+    ordinal = system.ordinal_of(device)
+    system.device(ordinal)
+    native.reset_seed(ordinal, operator.index(seed), bool(experimental_identical_replicas))

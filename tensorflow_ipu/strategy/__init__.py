@@ -1,0 +1,1 @@
+"""Distribution strategy of one process: `IPUStrategy`, and how TensorFlow calls it."""

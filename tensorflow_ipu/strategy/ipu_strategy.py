@@ -1,0 +1,192 @@
+"""`IPUStrategy`, for one IPU device: the public module `ipu.ipu_strategy`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.distribute import distribute_lib, one_device_strategy
+from tensorflow.python.eager import context
+from tensorflow.python.eager.polymorphic_function import polymorphic_function
+from tensorflow.python.framework import dtypes
+
+from tensorflow_ipu.compiler import tf_functions, trace
+from tensorflow_ipu.compiler.strategy_scope import DeviceStrategy
+from tensorflow_ipu.device import process
+from tensorflow_ipu.hooks import tensorflow_hooks
+from tensorflow_ipu.keras_layers.keras3 import hooks as keras3
+from tensorflow_ipu.strategy.extended import IPUExtended
+from tensorflow_ipu.util.short_repr import shows
+from tensorflow_ipu.versions import legacy_keras
+
+__all__ = ["IPUStrategy", "IPUStrategyV1"]
+
+tensorflow_hooks.install()
+
+_TF_FUNCTIONS = (tf_functions.Function, tf_functions.ConcreteFunction)
+
+
+# Keras scales losses only under the strategies that it knows, of which this is one kind.
+class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1, DeviceStrategy):
+    """Strategy that runs functions on one IPU device, which may have several IPUs.
+
+    Variables made in its `scope()` are on the device; their initial values are computed on the
+    CPU. Configure the system (`IPUConfig`) before making one.
+    """
+
+    def __init__(
+        self,
+        ipu_device: str = "/device:IPU:0",
+        cpu_device: str = "/device:CPU:0",
+        enable_dataset_iterators: bool = True,
+        enable_keras_extensions: bool = True,
+        enable_custom_train_step: bool = False,
+    ) -> None:
+        """Makes a strategy.
+
+        Args:
+            ipu_device: the TensorFlow device to run on.
+            cpu_device: where initial values are computed.
+            enable_dataset_iterators: whether `iter(dataset)` in the scope makes an iterator that
+                programs on the device read through an infeed.
+            enable_keras_extensions: whether Keras models made in the scope run as IPU programs.
+            enable_custom_train_step: whether `fit` of such a model compiles a `train_step` that the
+                model has of its own, instead of refusing it. `set_custom_train_step` of a model
+                decides for that model.
+        """
+        distribute_lib.StrategyV1.__init__(self, IPUExtended(self, ipu_device, cpu_device))
+        DeviceStrategy.__init__(
+            self,
+            ipu_device,
+            enable_dataset_iterators,
+            enable_keras_extensions,
+            enable_custom_train_step,
+        )
+
+    __repr__ = shows(
+        lambda self: {
+            "": self._ipu_device,
+            "enable_dataset_iterators": self._enable_dataset_iterators,
+            "enable_keras_extensions": self._enable_keras_extensions,
+        }
+    )
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """Always 1: replication over the IPUs of the device is inside the program."""
+        return 1
+
+    @property
+    def supports_loss_scaling(self) -> bool:
+        """Always true."""
+        return True
+
+    def scope(self) -> contextlib.AbstractContextManager[IPUStrategyV1]:
+        """Returns a context in which variables and Keras models are made for the device."""
+        return _Scope(super().scope(), self._enable_keras_extensions)
+
+    def run(
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        options: Any = None,
+    ) -> Any:
+        """Runs a function as one program on the device.
+
+        Args:
+            fn: a `tf.function` or ConcreteFunction. Inside a `tf.function` it may be any function.
+            args: positional arguments.
+            kwargs: keyword arguments.
+            options: has no effect: there is one device.
+
+        Returns:
+            The results of `fn`.
+
+        Raises:
+            ValueError: If `fn` is an ordinary Python function and nothing is being traced.
+            TypeError: If a tensor that goes in or comes out is of the type float64.
+        """
+        kwargs = dict(kwargs or {})
+        if trace.in_cluster():
+            return super().run(fn, args, kwargs, options)
+        if not isinstance(fn, _TF_FUNCTIONS):
+            if context.executing_eagerly():
+                raise ValueError(
+                    "IPUStrategy.run does not support eager execution: it compiles a whole "
+                    "function for the IPU. Decorate it with @tf.function(jit_compile=True). "
+                    f"Received: fn={fn!r}"
+                )
+            fn = polymorphic_function.function(fn)
+        return super().run(_launcher(fn, self._ipu_device), args, kwargs, options)
+
+    def experimental_run_v2(self, *args: Any, **kwargs: Any) -> Any:
+        """Raises an error: use `run`.
+
+        Args:
+            *args: arguments of `run`.
+            **kwargs: likewise.
+
+        Returns:
+            The result of `run`, under `tensorflow-ipu run`, which gives all strategies this method.
+
+        Raises:
+            RuntimeError: Always else.
+        """
+        former = getattr(super(), "experimental_run_v2", None)
+        if former is not None:
+            return former(*args, **kwargs)
+        raise RuntimeError(
+            "IPUStrategy.experimental_run_v2 has been deleted. Call IPUStrategy.run instead."
+        )
+
+
+IPUStrategy = IPUStrategyV1
+
+
+class _Scope:
+    """The scope of a strategy, in which Keras models run on the IPU."""
+
+    def __init__(self, scope: Any, enable_keras_extensions: bool) -> None:
+        self._scope = scope
+        self._enable_keras_extensions = enable_keras_extensions
+        self._open: list[contextlib.ExitStack] = []
+
+    def __enter__(self) -> Any:
+        process.use()
+        with contextlib.ExitStack() as stack:
+            strategy = stack.enter_context(self._scope)
+            if legacy_keras.is_chosen(tf):
+                # A program without a scope needs no Keras.
+                from tensorflow_ipu.keras_layers.models import hooks
+
+                stack.enter_context(hooks.checked_models())
+                if self._enable_keras_extensions:
+                    stack.enter_context(hooks.extended_models())
+            keras3.install()
+            self._open.append(stack.pop_all())
+        return strategy
+
+    def __exit__(self, *error: Any) -> None:
+        self._open.pop().__exit__(*error)
+
+
+def _launcher(function: Any, device: str) -> Callable[..., Any]:
+    """Returns a function that launches `function` on a device with its arguments."""
+
+    def launch(*args: Any, **kwargs: Any) -> Any:
+        return tf_functions.run(function, args, kwargs, device, _check_types)
+
+    return launch
+
+
+def _check_types(concrete: tf_functions.ConcreteFunction) -> None:
+    for role, tensors in (("input", concrete.inputs), ("output", concrete.outputs)):
+        for tensor in tensors:
+            if tensor.dtype == dtypes.float64:
+                raise TypeError(
+                    f"Unsupported data type for {role}: float64. The IPU has float32 and float16: "
+                    f"cast {tensor.name} with tf.cast."
+                )
