@@ -78,8 +78,12 @@ def _text(
     """Returns the summary, the largest changes, and changes of live tensors."""
     if len(reports) > 2:
         names = _names(paths)
-        table = comparison.format_many(snapshots, names, top)
-        return f"{comparison.summary(reports, names)}\n\n{table}"
+        parts = [
+            comparison.summary(reports, names),
+            comparison.format_many(snapshots, names, top),
+            comparison.live_many(reports, names, top),
+        ]
+        return "\n\n".join(part for part in parts if part)
     before, after = reports
     parts = [
         comparison.summary(reports, ("before", "after")),

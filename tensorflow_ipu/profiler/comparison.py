@@ -196,6 +196,35 @@ def live_changes(before: Report, after: Report, top: int | None = None) -> str:
     return "\n".join([*aligned(rows, right=range(1, 4)), *_more(more)])
 
 
+def live_many(reports: Sequence[Report], names: Sequence[str], top: int | None = None) -> str:
+    """Returns the tensors at the peaks of some reports that differ, one column for each.
+
+    Tensors are matched to those of the first report, as in `at_peaks`.
+
+    Args:
+        reports: at least one.
+        names: the name of each.
+        top: limit of the tensors to show, the largest differences first; None for all.
+    """
+    peaks = [_at_peak(report) for report in reports]
+    found: dict[str, list[float | None]] = {}
+    for position, peak in enumerate(peaks):
+        former = _matched(peaks[0], peak)
+        for name, size in peak.items():
+            row = found.setdefault(former.get(name, name), [None] * len(peaks))
+            row[position] = size
+    spread = {
+        name: max(s or 0 for s in row) - min(s or 0 for s in row) for name, row in found.items()
+    }
+    shown = sorted((name for name in found if spread[name]), key=lambda name: -spread[name])
+    if not shown:
+        return ""
+    rows = [("live at the peak of the fullest IPU", *names)]
+    rows += [(name, *map(human_bytes, found[name])) for name in shown[:top]]
+    more = 0 if top is None else max(0, len(shown) - top)
+    return "\n".join([*aligned(rows, right=range(1, len(names) + 1)), *_more(more)])
+
+
 def at_peaks(before: Report, after: Report) -> list[Difference]:
     """Returns the bytes of tensors at the peaks of two reports, the largest change first.
 
@@ -207,14 +236,9 @@ def at_peaks(before: Report, after: Report) -> list[Difference]:
         after: the second.
     """
     first, second = _at_peak(before), _at_peak(after)
-    left: dict[str, list[str]] = {}
-    for name in second:
-        if name not in first:
-            left.setdefault(_NUMBERS.sub("", name), []).append(name)
-    sides: dict[str, float] = {}
-    for name, size in first.items():
-        others = left.get(_NUMBERS.sub("", name)) if name not in second else None
-        sides[others.pop(0) if others else name] = size
+    former = _matched(first, second)
+    sides = {name: first[former[name]] for name in former}
+    sides.update((name, first[name]) for name in first if name not in former.values())
     names = _union(second, sides)
     found = [Difference("", name, sides.get(name), second.get(name)) for name in names]
     return sorted(found, key=lambda change: -abs(change.growth))
@@ -263,6 +287,24 @@ def _at_peak(report: Report) -> dict[str, float]:
     found: dict[str, float] = {}
     for live in breakdown.tensors_at_peak(report.plan.fullest):
         found[live.name] = found.get(live.name, 0) + live.num_bytes
+    return found
+
+
+def _matched(first: Iterable[str], second: Iterable[str]) -> dict[str, str]:
+    """Returns the tensors of the second report with the same tensors of the first.
+
+    Names are compared as they are, then without the numbers of scopes.
+    """
+    mine, others = list(first), list(second)
+    found = {name: name for name in others if name in set(mine)}
+    left: dict[str, list[str]] = {}
+    for name in others:
+        if name not in found:
+            left.setdefault(_NUMBERS.sub("", name), []).append(name)
+    for name in mine:
+        alike = left.get(_NUMBERS.sub("", name)) if name not in found else None
+        if alike:
+            found[alike.pop(0)] = name
     return found
 
 

@@ -138,6 +138,9 @@ class TestDiff:
         )
         sizes = [4 * 3 * width**2 for width in (256, 512, 384)]
         assert [int(cell.replace(",", "")) for cell in row.split()[-3:]] == sizes
+        live = out.partition("live at the peak")[2].splitlines()
+        weights = next(line for line in live if line.startswith("w0 "))
+        assert weights.split()[1:] == ["256", "KiB", "1", "MiB", "576", "KiB"]
         data = json.loads(run(capsys, "diff", "--json", report, wider, third)[1])
         assert len(data["reports"]) == 3 and len(data["others"]) == 2
 
