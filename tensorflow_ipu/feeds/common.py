@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from tensorflow.python.autograph.impl import api as autograph
 from tensorflow.python.framework import (
@@ -40,6 +40,14 @@ SUPPORTED_DTYPES = (*INFEED_DTYPES, dtypes.int64)
 #: Ordinals of devices.
 _ORDINAL = Range(0, INT32, below="must be >= 0")
 
+
+class OrdinalInScope(int):
+    """The ordinal of the current `IPUStrategy`; 0 outside one."""
+
+
+#: Default ordinal of queues. It is the documented 0, but told from a 0 that a program passes.
+ORDINAL_IN_SCOPE: Final = OrdinalInScope(0)
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -47,13 +55,13 @@ def check_ordinal(device_ordinal: int | None) -> int:
     """Returns the TensorFlow device that a queue is for.
 
     Args:
-        device_ordinal: `k` of `/device:IPU:k`, or None for the device of the current
-            `IPUStrategy`, 0 outside one.
+        device_ordinal: `k` of `/device:IPU:k`. None and `ORDINAL_IN_SCOPE`: the device of the
+            current `IPUStrategy`, 0 outside one.
 
     Raises:
         ValueError: If it is not an integer, or negative.
     """
-    if device_ordinal is None:
+    if device_ordinal is None or isinstance(device_ordinal, OrdinalInScope):
         return strategy_scope.current_ordinal()
     if isinstance(device_ordinal, bool) or not hasattr(device_ordinal, "__index__"):
         raise ValueError(

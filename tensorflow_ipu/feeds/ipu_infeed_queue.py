@@ -50,7 +50,7 @@ class IPUInfeedQueue:
         self,
         dataset: dataset_ops.DatasetV2,
         feed_name: str | None = None,
-        device_ordinal: int | None = None,
+        device_ordinal: int | None = common.ORDINAL_IN_SCOPE,
         replication_factor: int = 1,
         data_to_prefetch: int = 1,
         prefetch_depth: int | None = None,
@@ -61,8 +61,8 @@ class IPUInfeedQueue:
         Args:
             dataset: a dataset whose elements have fully defined shapes.
             feed_name: deprecated; names are generated.
-            device_ordinal: `k` of the device `/device:IPU:k` whose programs read the queue. None:
-                the ordinal of the current `IPUStrategy`, or 0.
+            device_ordinal: `k` of the device `/device:IPU:k` whose programs read the queue. By
+                default, and with None, the ordinal of the current `IPUStrategy`, or 0.
             replication_factor: deprecated; it follows from the program.
             data_to_prefetch: deprecated; use `prefetch_depth`.
             prefetch_depth: elements for each replica to read ahead, 1 to 255 (default 3). Small

@@ -42,7 +42,7 @@ class IPUOutfeedQueue:
         self,
         feed_name: str | None = None,
         outfeed_mode: IPUOutfeedMode | None = None,
-        device_ordinal: int | None = None,
+        device_ordinal: int | None = common.ORDINAL_IN_SCOPE,
         replication_factor: int | None = None,
         io_batch_size: int = 1,
         buffer_depth: int = 3,
@@ -53,8 +53,8 @@ class IPUOutfeedQueue:
         Args:
             feed_name: deprecated; names are generated. A mode is accepted instead.
             outfeed_mode: the elements to keep; all when None.
-            device_ordinal: `k` of the device `/device:IPU:k` whose program fills the queue. None:
-                the ordinal of the current `IPUStrategy`, or 0.
+            device_ordinal: `k` of the device `/device:IPU:k` whose program fills the queue. By
+                default, and with None, the ordinal of the current `IPUStrategy`, or 0.
             replication_factor: deprecated; it follows from the program.
             io_batch_size: deprecated; accumulate results in the program instead.
             buffer_depth: elements the device could send before the host takes them, at least 1.

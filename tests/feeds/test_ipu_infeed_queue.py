@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -493,9 +494,16 @@ def test_the_device_is_that_of_the_strategy_in_scope() -> None:
             outfeed = IPUOutfeedQueue()
             assert feed_of(infeed).device_ordinal == 1
             assert ipu_outfeed_queue.feed_of(outfeed).device_ordinal == 1
+            assert feed_of(IPUInfeedQueue(numbers(4), device_ordinal=None)).device_ordinal == 1
+            assert feed_of(IPUInfeedQueue(numbers(4), device_ordinal=0)).device_ordinal == 0
         assert feed_of(IPUInfeedQueue(numbers(4))).device_ordinal == 0
     finally:
         system.reset_ipu_configuration()
+
+
+@pytest.mark.parametrize("queue", [IPUInfeedQueue, ipu_outfeed_queue.IPUOutfeedQueue])
+def test_default_ordinal_is_the_documented_zero(queue: Any) -> None:
+    assert inspect.signature(queue).parameters["device_ordinal"].default == 0
 
 
 def test_a_tuple_of_one_dict_gives_keyword_arguments(configure: Any) -> None:

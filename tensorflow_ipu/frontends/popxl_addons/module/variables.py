@@ -122,13 +122,13 @@ class ModuleWithVariables(ModuleTree):
         return self._state.enter(name, variable_f.create_input(), variable_f)
 
     def add_variable_inputs(
-        self, name: str | int, variable_f: NamedVariableFactories, overwrite: bool = False
+        self, name: str | int, factories: NamedVariableFactories, overwrite: bool = False
     ) -> NamedTensors:
         """Adds inputs for all variables of a graph: one set for each place where it is called.
 
         Args:
             name: the name of the set, or its number.
-            variable_f: what `create_graph` of the module returned.
+            factories: what `create_graph` of the module returned.
             overwrite: whether they may take the place of others.
 
         Returns:
@@ -138,9 +138,9 @@ class ModuleWithVariables(ModuleTree):
             ValueError: If there is something of that name.
         """
         inputs = NamedTensors.from_dict(
-            {key: factory.create_input(str(name)) for key, factory in variable_f.to_dict().items()}
+            {key: factory.create_input(str(name)) for key, factory in factories.to_dict().items()}
         )
         self._state.check_name(str(name))
-        self._state.factories.insert(name, variable_f.copy(), overwrite)
+        self._state.factories.insert(name, factories.copy(), overwrite)
         self._state.inputs.insert(name, inputs, overwrite)
         return inputs

@@ -136,7 +136,7 @@ class Everything(addons.Module):
         with pytest.raises(ValueError, match="has no name"):
             self.add_variable_factory(addons.VariableFactory(zeros, popxl.float32))
         factories, _ = Linear(2).create_graph(x)
-        inputs = self.add_variable_inputs(0, factories)
+        inputs = self.add_variable_inputs(0, factories=factories)
         assert inputs.keys() == ["weight", "bias"] and inputs.weight.name == "0.weight"
         with pytest.raises(ValueError, match="already exists"):
             self.add_variable_inputs("0", factories)
