@@ -15,6 +15,7 @@ from tensorflow_ipu.versions import keras2
 base_layer = keras2.module("engine.base_layer")
 compile_utils = keras2.module("engine.compile_utils")
 keras_tensor = keras2.module("engine.keras_tensor")
+saved_model_load = keras2.module("saving.legacy.saved_model.load")
 
 
 def build(model: Any, input_shape: Any, stock_build: Any) -> None:
@@ -165,6 +166,13 @@ def _adopt(known: model_state.PipelineState, built: LayerGraph | None) -> None:
 
 def _traced(model: Any, args: Any, kwargs: Any) -> LayerGraph:
     """Calls a model on symbolic tensors and returns the calls of layers that it made."""
+    if isinstance(model, saved_model_load.RevivedNetwork):
+        name = type(model).__name__
+        raise RuntimeError(
+            f"The model {model.name} was loaded without its class, so the layers that its `call` "
+            "calls are not known, and it has no pipeline stages. Pass the class: "
+            f"tf.keras.models.load_model(path, custom_objects={{'{name}': {name}}})"
+        )
     parameters = inspect.signature(model.call).parameters
     if "training" in parameters and len(args) < 2:
         # A default would be written into the calls of layers that it is passed to.

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.keras_layers.pipelining import assignment, saved_form
+from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
 from tests.support import keras_pipelines
 from tests.support.keras_pipelines import MODELS, dense, no_stage
 
@@ -79,3 +80,28 @@ def test_assignments_are_kept_in_configurations_and_files(tmp_path: Any) -> None
     model.save(tmp_path / "model.keras")
     loaded = tf.keras.models.load_model(tmp_path / "model.keras", compile=False)
     assert stages(loaded) == stages(model)
+
+
+class Staged(tf.keras.Model):
+    """Two layers in two stages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with PipelineStage(0):
+            self.first = dense(3, 0)
+        with PipelineStage(1):
+            self.last = dense(2, 1)
+
+    def call(self, x: Any) -> Any:
+        return self.last(self.first(x))
+
+
+def test_subclassed_models_have_stages_when_loaded(tmp_path: Any) -> None:
+    model = Staged()
+    model.build((2, 4))
+    model.save(tmp_path)
+    loaded = tf.keras.models.load_model(tmp_path, custom_objects={"Staged": Staged})
+    assert stages(loaded) == stages(model) == [0, 1]
+    revived = tf.keras.models.load_model(tmp_path)
+    with pytest.raises(RuntimeError, match=r"custom_objects=\{'Staged': Staged\}"):
+        revived.get_pipeline_stage_assignment()
