@@ -18,6 +18,10 @@ _reducing: contextvars.ContextVar[bool] = contextvars.ContextVar("ipu_reducing",
 _reading_on_host: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "ipu_reading_on_host", default=False
 )
+# Whether variables of several instances are read as this one has them: see `own_values`.
+_reading_own: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "ipu_reading_own", default=False
+)
 # The name scope of the loop around a step that is traced: see `variables_outside_of_loop`.
 _loop: contextvars.ContextVar[str] = contextvars.ContextVar("ipu_loop", default="")
 
@@ -135,6 +139,27 @@ def without_reductions() -> Iterator[None]:
         yield
     finally:
         _reducing.reset(token)
+
+
+def is_reading_own() -> bool:
+    """Returns whether variables have the values of this instance: see `own_values`."""
+    return _reading_own.get()
+
+
+@contextlib.contextmanager
+def own_values() -> Iterator[None]:
+    """Context: variables that instances aggregate have the value of this instance.
+
+    For saving: only one instance may do it, and would wait for the others.
+
+    Yields:
+        Nothing.
+    """
+    token = _reading_own.set(True)
+    try:
+        yield
+    finally:
+        _reading_own.reset(token)
 
 
 @contextlib.contextmanager

@@ -117,9 +117,6 @@ class InstanceExtended(IPUExtended):
         cpu_device: where initial values are computed.
     """
 
-    #: Whether what instances count for themselves, such as metrics, is reduced when it is read.
-    reduces_variables = True
-
     def __init__(self, container_strategy: Any, ipu_device: str, cpu_device: str) -> None:
         super().__init__(container_strategy, ipu_device, cpu_device)
         # Stock strategies name the task of this process too, which is another one in a session of
@@ -130,9 +127,8 @@ class InstanceExtended(IPUExtended):
         """All instances begin with the values of the first."""
         kwargs = self.begun_alike(kwargs)
         made = super()._create_variable(next_creator, **kwargs)
-        if not self.reduces_variables or transport.count() == 1:
-            return made
-        if kwargs.get("synchronization") != VariableSynchronization.ON_READ:
+        on_read = kwargs.get("synchronization") == VariableSynchronization.ON_READ
+        if not on_read or transport.count() == 1:
             return made
         return read_variables.reduced_when_read(made)
 

@@ -27,9 +27,6 @@ __all__ = ["PopDistStrategy"]
 class PopDistExtended(InstanceExtended):
     """The extended object of strategies that reduce over the replicas of all instances."""
 
-    # Each instance reports the metrics of its own replicas.
-    reduces_variables = False
-
     def __init__(
         self,
         container_strategy: Any,

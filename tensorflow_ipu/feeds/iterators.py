@@ -6,9 +6,9 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from tensorflow.python.data.ops import dataset_ops, iterator_ops
+from tensorflow.python.data.ops import dataset_ops, iterator_ops, map_op
 from tensorflow.python.eager import context
-from tensorflow.python.framework import ops, type_spec
+from tensorflow.python.framework import dtypes, ops, type_spec
 from tensorflow.python.types import trace
 
 from tensorflow_ipu.feeds import common
@@ -192,3 +192,25 @@ def make_owned_iterator(dataset: dataset_ops.DatasetV2) -> IPUOwnedIterator:
         dataset: a dataset that an `IPUInfeedQueue` accepts.
     """
     return IPUOwnedIterator(dataset, device_ordinal=None)
+
+
+def of_host_iterator(iterator: iterator_ops.OwnedIterator, device_ordinal: int) -> IPUOwnedIterator:
+    """Returns an iterator through which programs read the elements that a host iterator has left.
+
+    It is the same one each time, so elements that it has read ahead are not lost.
+
+    Args:
+        iterator: the iterator of the host, in eager mode.
+        device_ordinal: `k` of the device `/device:IPU:k` whose programs read it.
+    """
+    # Here, for they own the elements of the host's iterator, and go with it.
+    made: dict[int, IPUOwnedIterator] = vars(iterator).setdefault("_ipu_iterators", {})
+    if device_ordinal not in made:
+        # The end of the iterator is that of the dataset, and no error of its function.
+        elements = map_op._MapDataset(
+            dataset_ops.Dataset.range(dtypes.int64.max),
+            lambda _: iterator.get_next(),
+            preserve_cardinality=False,
+        )
+        made[device_ordinal] = IPUOwnedIterator(elements, device_ordinal=device_ordinal)
+    return made[device_ordinal]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.data.ops import iterator_ops
 from tensorflow.python.distribute import distribute_lib, one_device_strategy
 from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
@@ -15,6 +16,7 @@ from tensorflow.python.framework import dtypes
 from tensorflow_ipu.compiler import tf_functions, trace
 from tensorflow_ipu.compiler.strategy_scope import DeviceStrategy
 from tensorflow_ipu.device import process
+from tensorflow_ipu.feeds import iterators
 from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.keras_layers.keras3 import hooks as keras3
 from tensorflow_ipu.strategy.extended import IPUExtended
@@ -98,7 +100,8 @@ class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1, DeviceStrategy):
 
         Args:
             fn: a `tf.function` or ConcreteFunction. Inside a `tf.function` it may be any function.
-            args: positional arguments.
+            args: positional arguments. The program reads an iterator of the host as it reads one
+                that was made in the scope: through an infeed.
             kwargs: keyword arguments.
             options: has no effect: there is one device.
 
@@ -120,7 +123,17 @@ class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1, DeviceStrategy):
                     f"Received: fn={fn!r}"
                 )
             fn = polymorphic_function.function(fn)
+        if context.executing_eagerly() and self.enable_dataset_iterators:
+            args = [self._for_programs(value) for value in args]
+            kwargs = {name: self._for_programs(value) for name, value in kwargs.items()}
         return super().run(_launcher(fn, self._ipu_device), args, kwargs, options)
+
+    def _for_programs(self, value: Any) -> Any:
+        """Returns an argument of a program: an iterator of the host as one that programs read."""
+        is_of_host = isinstance(value, iterator_ops.OwnedIterator)
+        if not is_of_host or isinstance(value, iterators.IPUIterator):
+            return value
+        return iterators.of_host_iterator(value, self.device_ordinal)
 
     def experimental_run_v2(self, *args: Any, **kwargs: Any) -> Any:
         """Raises an error: use `run`.

@@ -652,6 +652,21 @@ def test_an_iterator_is_captured_or_passed(configure: Any) -> None:
         assert strategy.run(total, args=(other,)).numpy() == (6 + 7 + 8) - (0 + 1 + 2)
 
 
+def test_programs_read_an_iterator_of_the_host(configure: Any) -> None:
+    configure(1)
+    iterator = iter(numbers(6))
+    assert next(iterator).numpy() == 0.0
+
+    @tf.function(jit_compile=True)
+    def pair(iterator: Any) -> tf.Tensor:
+        return 10.0 * next(iterator) + next(iterator)
+
+    strategy = ipu_strategy.IPUStrategy()
+    assert [strategy.run(pair, args=(iterator,)).numpy() for _ in range(2)] == [12.0, 34.0]
+    with pytest.raises(tf.errors.OutOfRangeError, match="more elements than the dataset has"):
+        strategy.run(pair, kwargs={"iterator": iterator})
+
+
 def test_iterating_a_dataset_in_the_scope_of_a_strategy(configure: Any) -> None:
     configure(1)
     with ipu_strategy.IPUStrategy().scope():

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
+from tensorflow_ipu import strategy_scope
 from tensorflow_ipu.keras_layers.models.options.model_options import (
     CONFIG_KEYS,
     OWN_CONFIG_KEYS,
@@ -70,6 +71,22 @@ class SavedOptions:
 
         @property
         def _ipu_options(self) -> ModelOptions: ...
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Saves the model; takes what `tf.keras.Model.save` takes.
+
+        In a program of several instances the file has the variables of this one.
+        """
+        with strategy_scope.own_values():
+            super().save(*args, **kwargs)  # type: ignore[misc]
+
+    def save_weights(self, *args: Any, **kwargs: Any) -> None:
+        """Saves the weights; takes what `tf.keras.Model.save_weights` takes.
+
+        In a program of several instances the file has the variables of this one.
+        """
+        with strategy_scope.own_values():
+            super().save_weights(*args, **kwargs)  # type: ignore[misc]
 
     @generic_utils.default
     def get_config(self) -> dict[str, Any]:

@@ -52,8 +52,8 @@ _KINDS = (
     ResourceKind(
         ("Iterator",),
         "dataset iterator of the host",
-        "Make the iterator inside `with strategy.scope():`, where iter(dataset) gives one that "
-        "programs read, or read the dataset with an IPUInfeedQueue.",
+        "Pass it to strategy.run, or make it inside `with strategy.scope():`, where iter(dataset) "
+        "gives an iterator that programs read, or read the dataset with an IPUInfeedQueue.",
     ),
     ResourceKind(
         ("Queue",),
