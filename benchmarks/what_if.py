@@ -18,9 +18,10 @@ import tensorflow as tf
 from tensorflow.python import ipu
 
 from tensorflow_ipu.planner import planning
-from tensorflow_ipu.planner.alternatives import stage_split, what_if
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.tuning import what_if
+from tensorflow_ipu.tuning.stages import stage_split
 
 BATCH, CLASSES = 4, 10
 # Mini-batches of a launch without accumulation.

@@ -153,7 +153,7 @@ for row in report.operations()[:6]:
 # **Look at** `items/s`, the images per second. A batch eight times as large costs little more time, as the chip was hardly busy.
 
 # %%
-from tensorflow_ipu.planner.alternatives import what_if
+from tensorflow_ipu.tuning import what_if
 
 changes = {"batch": [32, 256], "replicas": [1, 4]}
 print(what_if.to_text(what_if.outcomes(report.workload, report.settings, changes)))

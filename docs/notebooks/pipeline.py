@@ -127,7 +127,7 @@ for count in (8, 16, 32, 64):
 # **Look at** `bubble`: it is larger than above, since the stages are not equally long. **Look at** `items/s`, the images per second.
 
 # %%
-from tensorflow_ipu.planner.alternatives import what_if
+from tensorflow_ipu.tuning import what_if
 
 (report,) = profiled.reports
 changes = {"count": [8, 32], "schedule": ["grouped", "interleaved", "sequential"]}
@@ -139,7 +139,7 @@ print(what_if.to_text(what_if.outcomes(report.workload, report.settings, changes
 # Which stage is the slowest? And where would the model be cut best?
 
 # %%
-from tensorflow_ipu.planner.alternatives import stage_split
+from tensorflow_ipu.tuning.stages import stage_split
 
 split = stage_split.split(report.workload, report.settings, 4)
 for number, stage in enumerate(split.stages):

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from tensorflow_ipu.cli import arguments, config_edits, files, progress
 from tensorflow_ipu.cli.parsing import Parser
-from tensorflow_ipu.planner.alternatives import fastest, fastest_text
-from tensorflow_ipu.planner.alternatives.fastest import Fastest
-from tensorflow_ipu.planner.alternatives.search.choices import SUBJECTS
-from tensorflow_ipu.planner.alternatives.words import Step
 from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.tuning.advice import fastest, fastest_text
+from tensorflow_ipu.tuning.advice.fastest import Fastest
+from tensorflow_ipu.tuning.advice.words import Step
+from tensorflow_ipu.tuning.search.choices import SUBJECTS
 from tensorflow_ipu.util.text import fitted
 
 _ENVIRONMENT = """

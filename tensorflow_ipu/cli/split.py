@@ -9,10 +9,10 @@ from typing import Any
 
 from tensorflow_ipu.cli import arguments, files
 from tensorflow_ipu.cli.parsing import Parser
-from tensorflow_ipu.planner.alternatives import stage_fit, stage_split, stage_text
-from tensorflow_ipu.planner.alternatives.stage_fit import Fit
 from tensorflow_ipu.planner.program import structure
 from tensorflow_ipu.planner.time import throughput
+from tensorflow_ipu.tuning.stages import stage_fit, stage_split, stage_text
+from tensorflow_ipu.tuning.stages.stage_fit import Fit
 from tensorflow_ipu.util.text import aligned, fitted
 
 _EXAMPLES = (

@@ -7,7 +7,7 @@ import json
 
 from tensorflow_ipu.cli import arguments, files
 from tensorflow_ipu.cli.parsing import Parser
-from tensorflow_ipu.planner.alternatives import what_if
+from tensorflow_ipu.tuning import what_if
 
 # Option, name of the change, type of its values, help text.
 _CHANGES = (

@@ -12,7 +12,7 @@ from tensorflow_ipu.planner.time.throughput import range_per_second
 from tensorflow_ipu.profiler.breakdown import tensors_at_peak
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.planner.alternatives.remedies import Remedy
+    from tensorflow_ipu.tuning.advice.remedies import Remedy
 
 _LARGEST = 10
 _HOST_KINDS = ("host in", "host out")
@@ -76,7 +76,7 @@ def remedies_of(plan: Plan) -> tuple[Remedy, ...]:
     """
     if plan.fits:
         return ()
-    from tensorflow_ipu.planner.alternatives import remedies
+    from tensorflow_ipu.tuning.advice import remedies
 
     return remedies.remedies(plan)
 

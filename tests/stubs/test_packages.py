@@ -54,7 +54,7 @@ def test_tools_find_the_package_and_nothing_else_in_a_checkout():
     package = folder / "tensorflow_ipu"
     assert list(folder.iterdir()) == [package]
     assert (package / "configs" / "chips.py").samefile(ROOT / "configs" / "chips.py")
-    assert (package / "api" / "loops.py").samefile(ROOT / "tensorflow_ipu" / "loops.py")
+    assert (package / "api" / "loops.py").samefile(ROOT / "tensorflow_ipu" / "api" / "loops.py")
 
 
 # Each line that mypy is to complain of says so.

@@ -50,7 +50,7 @@ def check(executable: Executable, trace: func_graph.FuncGraph, report: str) -> N
         return
     # The planner is loaded only for programs that need it.
     from tensorflow_ipu.planner import planning
-    from tensorflow_ipu.planner.alternatives import capacity
+    from tensorflow_ipu.tuning.advice import capacity
 
     memory = planning.Planner(executable.workload).memory(executable.settings)
     if all(ipu.fits for ipu in memory):

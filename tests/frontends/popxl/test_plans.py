@@ -18,12 +18,13 @@ from tensorflow_ipu.configs import chips
 from tensorflow_ipu.costs.chip.collectives import all_gather, all_reduce, reduce_scatter
 from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.op_names import CROSS_REPLICA_SUM
-from tensorflow_ipu.planner.alternatives import capacity_text, replication
-from tensorflow_ipu.planner.alternatives.remedies import remedies
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.program import fused_maps
 from tensorflow_ipu.planner.program.resources import ResourceTable, costs_of
 from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.tuning.advice import capacity_text
+from tensorflow_ipu.tuning.advice.remedies import remedies
+from tensorflow_ipu.tuning.edits import replication
 
 N, FEATURES = 4, 8
 

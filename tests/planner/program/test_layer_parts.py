@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tensorflow_ipu.planner.alternatives import stage_split
 from tensorflow_ipu.planner.program.layer_parts import wholes
 from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.tuning.stages import stage_split
 from tests.support import real_programs
 
 _ATTENTION = {f"att/{part}": True for part in ("query", "key", "value", "output")}

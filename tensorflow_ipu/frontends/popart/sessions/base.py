@@ -35,8 +35,8 @@ from tensorflow_ipu.frontends.popart.sessions.weights import HostWeights
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.frontends.replica_groups import ReplicaGrouping
 from tensorflow_ipu.planner import planning
-from tensorflow_ipu.planner.alternatives import capacity
 from tensorflow_ipu.planner.plan import Plan
+from tensorflow_ipu.tuning.advice import capacity
 from tensorflow_ipu.util.notices import warn_once
 
 

@@ -7,7 +7,7 @@ import popart
 import pytest
 
 from tensorflow_ipu.op_names import CROSS_REPLICA_SUM
-from tensorflow_ipu.planner.alternatives import replication
+from tensorflow_ipu.tuning.edits import replication
 from tests.support import popart_models
 from tests.support import popart_training as models
 from tests.support.popart_training import Trained

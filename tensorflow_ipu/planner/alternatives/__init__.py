@@ -1,1 +1,0 @@
-"""Plans of a changed program or chip: variations, remedies, stage splits."""

@@ -1,0 +1,1 @@
+"""Advice to the user: remedies, the fastest configuration, the message of a program too large."""

@@ -1,0 +1,1 @@
+"""Edits of a Workload: batch, accumulation, replicas, stages, memory."""

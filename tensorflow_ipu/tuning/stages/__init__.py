@@ -1,0 +1,1 @@
+"""Cuts of a program into pipeline stages."""
