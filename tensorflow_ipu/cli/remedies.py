@@ -11,7 +11,7 @@ from pathlib import Path
 from tensorflow_ipu.cli import arguments, config_edits, files, progress
 from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.profiler.report import Report
-from tensorflow_ipu.tuning.advice import fastest, fastest_text
+from tensorflow_ipu.tuning.advice import fastest
 from tensorflow_ipu.tuning.advice.fastest import Fastest
 from tensorflow_ipu.tuning.advice.words import Step
 from tensorflow_ipu.tuning.search.choices import SUBJECTS
@@ -95,9 +95,9 @@ def run(options: argparse.Namespace) -> int:
             ),
         )
     if options.json:
-        print(json.dumps(fastest_text.to_dict(result), indent=2))
+        print(json.dumps(fastest.to_dict(result), indent=2))
     else:
-        print(fastest_text.to_text(result))
+        print(fastest.to_text(result))
     if result.best is None:
         return 1
     if not options.json and result.steps():

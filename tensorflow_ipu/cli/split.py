@@ -11,7 +11,7 @@ from tensorflow_ipu.cli import arguments, files
 from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.planner.program import structure
 from tensorflow_ipu.planner.time import throughput
-from tensorflow_ipu.tuning.stages import stage_fit, stage_split, stage_text
+from tensorflow_ipu.tuning.stages import stage_fit, stage_split
 from tensorflow_ipu.tuning.stages.stage_fit import Fit
 from tensorflow_ipu.util.text import aligned, fitted
 
@@ -93,7 +93,7 @@ def text(fit: Fit) -> str:
         cycles = (f"{n:,.0f}" for n in (stage.forward, stage.backward, stage.update))
         rows.append(
             (
-                *(str(index), stage_text.layers(stage.layers), *cycles, f"{stage.copied:,} B"),
+                *(str(index), stage_split.layers(stage.layers), *cycles, f"{stage.copied:,} B"),
                 *(f"{memory.worst_bytes:,} B", "yes" if memory.fits else "no"),
             )
         )

@@ -14,7 +14,7 @@ from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.tuning import variations
-from tensorflow_ipu.tuning.advice.capacity_text import number
+from tensorflow_ipu.tuning.advice.capacity import number
 from tensorflow_ipu.util.text import aligned, fitted
 
 #: Most combinations of one call. Each is a plan, which takes up to seconds for a large program.

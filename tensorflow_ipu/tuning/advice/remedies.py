@@ -13,10 +13,9 @@ from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.tuning.advice.steps import Guide
 from tensorflow_ipu.tuning.search import best_first
-from tensorflow_ipu.tuning.search.choices import SUBJECTS, Choices
+from tensorflow_ipu.tuning.search.choices import SUBJECTS, Choices, Trial
 from tensorflow_ipu.tuning.search.maker import Maker
 from tensorflow_ipu.tuning.search.space import Space
-from tensorflow_ipu.tuning.search.trial import Trial
 
 # What saves no memory by itself.
 _NO_REMEDY = ("replicas", "partials", "count")

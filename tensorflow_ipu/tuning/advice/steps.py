@@ -13,9 +13,8 @@ from tensorflow_ipu.planner.time.throughput import reserved_ipus
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.tuning.advice import words
 from tensorflow_ipu.tuning.advice.words import PipelineChange, Step, Words
-from tensorflow_ipu.tuning.search.choices import ON_CHIP, REMOTE, SPLIT, Choices
-from tensorflow_ipu.tuning.search.trial import Trial
-from tensorflow_ipu.tuning.stages import stage_text
+from tensorflow_ipu.tuning.search.choices import ON_CHIP, REMOTE, SPLIT, Choices, Trial
+from tensorflow_ipu.tuning.stages import stage_split
 
 _STATE_NAMES = {
     ON_CHIP: "optimizer state on the chip",
@@ -117,7 +116,7 @@ class _Writer:
 
     def _shards(self) -> Step:
         parts = self._trial.parts
-        said = stage_text.lines("shard", parts, self._sources)
+        said = stage_split.lines("shard", parts, self._sources)
         step = self._words.shards(said, self._ipus())
         return step._replace(name=f"shards on {len(parts)} IPUs")
 
@@ -161,7 +160,7 @@ class _Writer:
             names.append(f"pipeline with {choices.stages} stage{'s'[: choices.stages != 1]}")
             change = dataclasses.replace(
                 change,
-                stages=tuple(stage_text.lines("stage", self._trial.parts, self._sources)),
+                stages=tuple(stage_split.lines("stage", self._trial.parts, self._sources)),
                 schedule=pipeline.schedule.name,
                 count=pipeline.count,
                 ipus=self._ipus(),

@@ -16,10 +16,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.tuning.search import guess
-from tensorflow_ipu.tuning.search.choices import Choices
+from tensorflow_ipu.tuning.search.choices import Choices, Trial
 from tensorflow_ipu.tuning.search.maker import Maker
 from tensorflow_ipu.tuning.search.space import Space
-from tensorflow_ipu.tuning.search.trial import Trial
 
 # Of the plans, how many at most are of single changes.
 _SINGLES = 0.5

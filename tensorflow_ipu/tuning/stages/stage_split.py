@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.schedule import PipelineDescription, PipelineSchedule
 from tensorflow_ipu.tuning.edits import restage, workload_edits
 from tensorflow_ipu.tuning.stages.stage_cut import LayerTable, Stage
+
+# --- The best split of a training program into pipeline stages ---
 
 # Default of mini-batches of an update, as a multiple of the ones that fill the pipeline: the bubble
 # is small.
@@ -289,3 +291,37 @@ def _description(
         made = PipelineDescription(mapping, count, training, chosen, repeat)
     check_count(made)
     return made
+
+
+# --- Text of the layers of stages, with the lines of the program that they come from ---
+
+# Layers of a stage that are named; of more, the first and the last are.
+_NAMED = 3
+
+
+def layers(names: Sequence[str]) -> str:
+    """Returns the names of some layers, or the ends of a long list of them."""
+    if len(names) <= _NAMED:
+        return ", ".join(names)
+    return f"{names[0]} to {names[-1]} ({len(names)} layers)"
+
+
+def lines(
+    word: str, stages: Sequence[Stage], sources: Mapping[str, str] | None = None
+) -> list[str]:
+    """Returns a line for each stage with its layers.
+
+    Args:
+        word: the word for a stage.
+        stages: the stages.
+        sources: the user's line of each layer, where it is known. The first layer's is shown.
+    """
+    known = sources or {}
+    return [
+        f"{word} {index}: {layers(stage.layers)}{_place(known.get(stage.layers[0], ''))}"
+        for index, stage in enumerate(stages)
+    ]
+
+
+def _place(source: str) -> str:
+    return f", from {source}" if source else ""

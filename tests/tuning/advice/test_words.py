@@ -11,9 +11,8 @@ from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import POPART, POPXL
 from tensorflow_ipu.tuning.advice.steps import Guide
-from tensorflow_ipu.tuning.search.choices import ON_CHIP, REMOTE, SPLIT, Choices
+from tensorflow_ipu.tuning.search.choices import ON_CHIP, REMOTE, SPLIT, Choices, Trial
 from tensorflow_ipu.tuning.search.maker import Maker
-from tensorflow_ipu.tuning.search.trial import Trial
 from tests.support.layered_workloads import dense
 
 WORKLOAD = dense([64] * 5, batch=16)

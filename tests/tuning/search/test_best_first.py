@@ -10,10 +10,9 @@ from tensorflow_ipu.configs import chips
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.tuning.search.best_first import Search
-from tensorflow_ipu.tuning.search.choices import SUBJECTS, Choices
+from tensorflow_ipu.tuning.search.choices import SUBJECTS, Choices, Trial
 from tensorflow_ipu.tuning.search.maker import Maker
 from tensorflow_ipu.tuning.search.space import Space
-from tensorflow_ipu.tuning.search.trial import Trial
 from tests.support.layered_workloads import dense
 from tests.support.workloads import pipeline
 
