@@ -11,8 +11,7 @@ from tensorflow.python.ops import resource_variable_ops
 from tensorflow.python.ops.variables import VariableAggregation
 from tensorflow.python.trackable import base as trackable
 
-from tensorflow_ipu import strategy_scope
-from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.compiler import strategy_scope, trace
 from tensorflow_ipu.distributed import host_collective_ops
 
 _REDUCED = {
