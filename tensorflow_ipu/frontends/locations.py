@@ -100,6 +100,8 @@ class TensorLocationSettings:
         location: TensorLocation | TensorStorage | None = None,
         minElementsForOffChip: int = 2,
         minElementsForReplicatedTensorSharding: int = 8192,
+        *,
+        storage: TensorStorage | None = None,
     ) -> None:
         """Takes the settings.
 
@@ -107,7 +109,19 @@ class TensorLocationSettings:
             location: the location, or only the storage.
             minElementsForOffChip: smaller tensors stay on the chip.
             minElementsForReplicatedTensorSharding: smaller tensors are whole on each replica.
+            storage: the storage, instead of a location.
+
+        Raises:
+            TypeError: If both a location and a storage are given, or one has another type.
         """
+        if location is not None and storage is not None:
+            raise TypeError("TensorLocationSettings takes a location or a storage. Received: both")
+        location = storage if location is None else location
+        if not isinstance(location, (TensorLocation, TensorStorage, type(None))):
+            raise TypeError(
+                "TensorLocationSettings takes a TensorLocation or a TensorStorage. Received: "
+                f"{location!r}"
+            )
         if isinstance(location, TensorStorage):
             location = TensorLocation(location)
         self.location = location or TensorLocation()

@@ -50,8 +50,16 @@ class AnchorReturnType:
             exchangeStrategy: when it leaves.
 
         Raises:
+            TypeError: If the kind is no string.
             popart_exception: If the kind is unknown, or the period does not fit it.
         """
+        if not isinstance(artString, str):
+            raise TypeError(
+                "__init__(): incompatible constructor arguments. The following argument types are "
+                "supported:\n    1. AnchorReturnType(artString: str, tileSet, exchangeStrategy)\n"
+                "    2. AnchorReturnType(artString: str, returnPeriod: int, tileSet, "
+                f"exchangeStrategy)\n\nInvoked with: {artString!r}"
+            )
         if isinstance(returnPeriod, TileSet):
             strategy = exchangeStrategy if isinstance(tileSet, TileSet) else tileSet
             returnPeriod, tileSet, exchangeStrategy = None, returnPeriod, strategy

@@ -269,3 +269,23 @@ def test_slices_that_skip_elements_are_named():
     y = g("Slice", g.input("x", [4]), [0], [4], [0], [2])
     with pytest.raises(popart.popart_exception, match=r"steps of 1 and -1.* at Op\(n0, "):
         popart_models.infer(g.model(y).SerializeToString(), {}, [y])
+
+
+def test_calls_of_local_functions_are_inlined():
+    own, opsets = "modules", [helper.make_opsetid("", 18), helper.make_opsetid("modules", 1)]
+    leaky = helper.make_node("LeakyRelu", ["a"], ["b"])
+    slope = onnx.AttributeProto.FLOAT
+    leaky.attribute.add(name="alpha", ref_attr_name="slope", type=slope)
+    one = helper.make_function(own, "One", ["a"], ["b"], [leaky], opsets[:1], ["slope"])
+    calls = [
+        helper.make_node("One", ["a"], ["b"], domain=own, slope=0.5),
+        helper.make_node("One", ["b"], ["c"], domain=own, slope=0.25),
+    ]
+    two = helper.make_function(own, "Two", ["a"], ["c"], calls, opsets)
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xz"]
+    nodes = [helper.make_node("Two", [x], [y], domain=own) for x, y in ("xy", "yz")]
+    graph = helper.make_graph(nodes, "calls", ends[:1], ends[1:])
+    model = helper.make_model(graph, functions=[one, two], opset_imports=opsets, ir_version=8)
+    data = {"x": np.array([-64, 3], np.float32)}
+    found = popart_models.infer(model.SerializeToString(), data, ["y", "z"])
+    assert found["y"].tolist() == [-8, 3] and found["z"].tolist() == [-1, 3]

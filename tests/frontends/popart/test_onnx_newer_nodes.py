@@ -39,7 +39,7 @@ EXCLUDED = {
     "resize_*not_larger": "sizes that keep the aspect",
     "resize_*not_smaller": "sizes that keep the aspect",
     "resize_tf_crop*": "crops",
-    "roialign_*": "aligned coordinates, and maxima",
+    "roialign_mode_max": "maxima",
     "round": "the device rounds halves away from zero",
     "training_dropout*": "random numbers",
 }

@@ -70,10 +70,10 @@ EXCLUDED = {
 }
 # Ops that models can have, and that do not run.
 NOT_RUNNABLE = {
-    *("BitShift", "Compress", "ConcatFromSequence", "ConvInteger", "DequantizeLinear", "Det"),
+    *("BitShift", "Compress", "ConcatFromSequence", "ConvInteger", "Det"),
     *("DynamicQuantizeLinear", "EyeLike", "GlobalLpPool", "LpNormalization", "LpPool"),
     *("MatMulInteger", "MaxRoiPool", "MaxUnpool", "MeanVarianceNormalization", "Multinomial"),
-    *("NonMaxSuppression", "NonZero", "QLinearConv", "QLinearMatMul", "QuantizeLinear", "Range"),
+    *("NonMaxSuppression", "NonZero", "QLinearConv", "QLinearMatMul", "Range"),
     *("ReverseSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase"),
     *("SequenceInsert", "SequenceLength", "Size", "SplitToSequence", "StringNormalizer"),
     *("TfIdfVectorizer", "Unique"),

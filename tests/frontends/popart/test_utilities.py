@@ -82,3 +82,13 @@ def test_locations_are_made_by_position_and_by_name():
     for args, given in (((tiles,), {}), ((storage,), {"storage": storage}), ((), tile_sets)):
         with pytest.raises(TypeError, match="incompatible constructor arguments"):
             popart.TensorLocation(*args, **given)
+
+
+def test_settings_of_locations_take_a_storage():
+    storage = popart.TensorStorage.OffChip
+    named = popart.TensorLocationSettings(storage=storage, minElementsForOffChip=4)
+    assert named == popart.TensorLocationSettings(storage, 4)
+    assert named.location == popart.TensorLocation(storage)
+    for given in ({"location": popart.TensorLocation(), "storage": storage}, {"location": 1}):
+        with pytest.raises(TypeError, match="TensorLocationSettings takes a"):
+            popart.TensorLocationSettings(**given)

@@ -17,7 +17,7 @@ from tensorflow_ipu.compiler.sources import declared, frames
 from tensorflow_ipu.frontends.logs import Logger
 from tensorflow_ipu.frontends.popart import ops  # noqa: F401 - fills the table
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.lowering import nodes
+from tensorflow_ipu.frontends.popart.lowering import nodes, refusals
 from tensorflow_ipu.frontends.popart.lowering.schedules import PLAIN, Schedule
 from tensorflow_ipu.frontends.popart.lowering.subgraphs import LoweredGraph
 from tensorflow_ipu.frontends.popart.lowering.values import Value, constant
@@ -269,10 +269,8 @@ def _compute(
         error.args = (texts.filled(str(error), node, kind.since),)
         nodes.add_note(error, node)
         raise
-    except (ValueError, TypeError, tf.errors.OpError) as error:
-        refused = popart_exception(f"The inputs of {node.op_type} do not fit it: {error}")
-        nodes.add_note(refused, node)
-        raise refused from error
+    except (ValueError, TypeError, IndexError, tf.errors.OpError) as error:
+        found = refusals.handled(kind, node, arguments, attributes, error)
     return list(found) if isinstance(found, (list, tuple)) else [found]
 
 

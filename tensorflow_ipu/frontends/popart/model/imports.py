@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import onnx
-from onnx import defs
+from onnx import defs, inliner
 
 from tensorflow_ipu.frontends.locations import VariableSettings
 from tensorflow_ipu.frontends.popart import datatypes
@@ -121,6 +121,8 @@ def read(
     Raises:
         popart_exception: If a name, an input or an op is not as it has to be.
     """
+    if model.functions:  # as exporters write modules: their nodes take the place of calls
+        model = inliner.inline_local_functions(model)
     graph = model.graph
     names = [value.name for value in graph.input]
     for name in {name for name in names if names.count(name) > 1}:

@@ -51,9 +51,15 @@ def made(array: np.ndarray, name: str = "") -> onnx.TensorProto:
 def value(tensor: onnx.TensorProto) -> np.ndarray:
     """Returns the value of a tensor that is not kept in a file of its own.
 
+    Numbers of BFLOAT16, which NumPy lacks, are float32.
+
     Args:
         tensor: the tensor.
     """
+    if tensor.data_type == _T.BFLOAT16:
+        bits = np.frombuffer(tensor.raw_data, "<u2") if tensor.raw_data else tensor.int32_data
+        wide = np.asarray(bits, np.uint32) << 16
+        return wide.view(np.float32).reshape(tuple(tensor.dims))
     field = _PLAIN.get(tensor.data_type)
     if field is None or tensor.HasField("raw_data") or not getattr(tensor, field):
         return numpy_helper.to_array(tensor)

@@ -23,7 +23,7 @@ _SIMPLE = {
     "Log": (tf.math.log, (1, 6), False),
     "Sqrt": (tf.sqrt, (1, 6), False),
     "Reciprocal": (lambda x: 1 / x, (1, 6), True),
-    "Relu": (tf.nn.relu, (1, 6), True),
+    "Relu": (tf.nn.relu, (1, 6), False),
     "Sigmoid": (tf.sigmoid, (1, 6), False),
     "Tanh": (tf.tanh, (1, 6), False),
     "Identity": (tf.identity, (1,), True),
@@ -318,8 +318,15 @@ def _former_sum(*tensors: Any) -> Any:
 
 op("Sum", 1, 6)(_former_sum)
 op("Sum", 8)(_sum)
-op("Mean", 1, 6)(lambda *tensors: _former_sum(*tensors) / tf.cast(len(tensors), tensors[0].dtype))
-op("Mean", 8)(lambda *tensors: _sum(*tensors) / tf.cast(len(tensors), tensors[0].dtype))
+
+
+def _divided(total: Any, count: int) -> Any:
+    """Returns a sum as a mean, which there is of floating-point numbers only."""
+    return _of_floats("Mean", lambda x: x / tf.cast(count, x.dtype))(total)
+
+
+op("Mean", 1, 6)(lambda *tensors: _divided(_former_sum(*tensors), len(tensors)))
+op("Mean", 8)(lambda *tensors: _divided(_sum(*tensors), len(tensors)))
 
 
 @op("Clip", 1, 6)

@@ -8,7 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops.broadcasting import axis_of
+from tensorflow_ipu.frontends.popart.ops import texts
+from tensorflow_ipu.frontends.popart.ops.broadcasting import axes_of, axis_of
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
 
 # On a tensor: which elements each slice has that is promised not to overlap others.
@@ -20,31 +21,53 @@ def signed(indices: Any) -> Any:
 
     Args:
         indices: the indices.
+
+    Raises:
+        popart_exception: If they are floating-point numbers.
     """
+    if indices.dtype.is_floating:
+        raise popart_exception(
+            f"Indices of {texts.OP} must be integers. Received: {texts.info(indices)}. Add a Cast "
+            "to INT32 before it."
+        )
     return indices if indices.dtype in (tf.int32, tf.int64) else tf.cast(indices, tf.int32)
 
 
-def _counted(indices: Any, size: int) -> Any:
-    """Returns indices, with constants that count from the end as exporters write them replaced.
+def counted(indices: Any, size: Any) -> Any:
+    """Returns indices, of which negative ones count from the end.
 
-    The device reads indices as unsigned numbers, so this is for those that a model has itself.
+    Args:
+        indices: the indices.
+        size: size of the dimension, or sizes for the last dimension of the indices.
     """
     known = tf.get_static_value(indices)
-    if known is None or not (known < 0).any():
+    if known is not None:
+        return tf.constant(np.where(known < 0, known + size, known), signed(indices).dtype)
+    if indices.dtype.is_unsigned:
         return signed(indices)
-    return tf.constant(np.where(known < 0, known + size, known), tf.int32)
+    own = signed(indices)
+    return tf.where(own < 0, own + tf.constant(size, own.dtype), own)
 
 
-@op("Gather", 1, 11, folds=True)
+@op("Gather", 1, folds=True)
+def _gather_unsigned(x: Any, indices: Any, *, axis: int = 0) -> Any:
+    """Indices that a program computes are not negative; a model may have constants that are."""
+    number = axis_of(axis, x.shape.rank)
+    is_known = tf.get_static_value(indices) is not None
+    own = counted(indices, x.shape[number]) if is_known else signed(indices)
+    return tf.gather(x, own, axis=number)
+
+
+@op("Gather", 11, 13, folds=True)
 def _gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
     number = axis_of(axis, x.shape.rank)
-    return tf.gather(x, _counted(indices, x.shape[number]), axis=number)
+    return tf.gather(x, counted(indices, x.shape[number]), axis=number)
 
 
 @op("GroupedGather", 1, domain=GRAPHCORE)
 def _grouped_gather(x: Any, indices: Any, *, axis: int = 0, group_size: int = 1) -> Any:
     if group_size == 1:
-        return _gather(x, indices, axis=axis)
+        return _gather_unsigned(x, indices, axis=axis)
     number = axis_of(axis, x.shape.rank)
     if number == 0:
         raise popart_exception(
@@ -60,7 +83,7 @@ def _gather_elements(x: Any, indices: Any, *, axis: int = 0) -> Any:
 
 @op("GatherND", 11)
 def _gather_nd(x: Any, indices: Any) -> Any:
-    return tf.gather_nd(x, signed(indices))
+    return tf.gather_nd(x, counted(indices, x.shape.as_list()[: indices.shape[-1]]))
 
 
 @op("Scatter", 9, 11)
@@ -75,7 +98,8 @@ def _scatter_elements(x: Any, indices: Any, updates: Any, *, axis: int = 0) -> A
 
 @op("ScatterND", 11)
 def _scatter_nd(x: Any, indices: Any, updates: Any) -> Any:
-    return tf.tensor_scatter_nd_update(x, signed(indices), updates)
+    own = counted(indices, x.shape.as_list()[: indices.shape[-1]])
+    return tf.tensor_scatter_nd_update(x, own, updates)
 
 
 def _scattered(x: Any, indices: Any, updates: Any, axis: int) -> Any:
@@ -176,7 +200,7 @@ def _dynamic_add(x: Any, offset: Any, part: Any, *, axes: Any, sizes: Any) -> An
 
 def _sizes(x: Any, axes: Any, sizes: Any) -> list[int]:
     whole = x.shape.as_list()
-    for axis, size in zip(axes, sizes):
+    for axis, size in zip(axes_of(axes, x.shape.rank), sizes):
         whole[axis] = size
     return whole
 
@@ -185,7 +209,7 @@ def _begin(x: Any, offset: Any, axes: Any) -> Any:
     """Returns the first position of a slice in all dimensions."""
     given = tf.unstack(tf.cast(tf.reshape(offset, [-1]), tf.int32))
     begin = [tf.constant(0)] * x.shape.rank
-    for axis, start in zip(axes, given):
+    for axis, start in zip(axes_of(axes, x.shape.rank), given):
         begin[axis] = start
     return tf.stack(begin)
 
@@ -193,7 +217,8 @@ def _begin(x: Any, offset: Any, axes: Any) -> Any:
 def _inside(x: Any, offset: Any, axes: Any, sizes: Any) -> Any:
     """Returns which elements of `x` a slice has."""
     inside = tf.ones(x.shape, tf.bool)
-    for axis, size, start in zip(axes, sizes, tf.unstack(tf.reshape(offset, [-1]))):
+    starts = tf.unstack(tf.reshape(offset, [-1]))
+    for axis, size, start in zip(axes_of(axes, x.shape.rank), sizes, starts):
         first = tf.cast(start, tf.int32)
         along = tf.range(x.shape[axis])
         within = tf.logical_and(along >= first, along < first + size)
@@ -204,7 +229,8 @@ def _inside(x: Any, offset: Any, axes: Any, sizes: Any) -> Any:
 
 def _placed(x: Any, offset: Any, part: Any, axes: Any) -> Any:
     """Returns a tensor of the shape of `x` with a slice in its place; what is around varies."""
-    for axis, start in zip(axes, tf.unstack(tf.cast(tf.reshape(offset, [-1]), tf.int32))):
+    starts = tf.unstack(tf.cast(tf.reshape(offset, [-1]), tf.int32))
+    for axis, start in zip(axes_of(axes, x.shape.rank), starts):
         positions = tf.range(x.shape[axis]) - start
         part = tf.gather(part, tf.clip_by_value(positions, 0, part.shape[axis] - 1), axis=axis)
     return part

@@ -103,6 +103,11 @@ def _transpose(x: Any, *, perm: Any = None) -> Any:
             f"Rank of permutation tensor {texts.shape(perm)}, rank {len(perm)} must be equal to "
             f"rank of input tensor, shape {texts.shape(x.shape)}, rank {x.shape.rank}."
         )
+    if perm is not None and sorted(perm) != list(range(x.shape.rank)):
+        raise popart_exception(
+            f"The permutation {texts.shape(perm)} of {texts.OP} must have each dimension of the "
+            f"input, 0 to {x.shape.rank - 1}, once."
+        )
     return tf.transpose(x, perm)
 
 
@@ -212,12 +217,12 @@ def _tile(x: Any, repeats: Any) -> Any:
 
 @op("Slice", 1, folds=True)
 def _slice_attributes(x: Any, *, ends: Any, starts: Any, axes: Any = None) -> Any:
-    return _sliced(x, starts, ends, axes or None, None)
+    return sliced(x, starts, ends, axes or None, None)
 
 
 @op("Slice", 1, domain=GRAPHCORE)
 def _slice_graphcore(x: Any, *, ends: Any, starts: Any, axes: Any = ()) -> Any:
-    return _sliced(x, starts, ends, axes or None, None)
+    return sliced(x, starts, ends, axes or None, None)
 
 
 @op("Slice", 10, 11, known=(1, 2, 3, 4), folds=True)
@@ -230,11 +235,19 @@ def _slice_inputs(
             f"Slice only takes steps of 1 and -1. Received: {[int(step) for step in steps]} at "
             f"{texts.OP}. Enable the pattern Slice2SliceSubsample for others."
         )
-    return _sliced(x, starts, ends, axes, steps)
+    return sliced(x, starts, ends, axes, steps)
 
 
-def _sliced(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
-    """Returns a slice, with bounds as those of Python."""
+def sliced(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
+    """Returns a slice, with bounds as those of Python.
+
+    Args:
+        x: the tensor.
+        starts: the first positions.
+        ends: the positions after the last ones.
+        axes: the dimensions; None for the first ones.
+        steps: the steps; None for 1.
+    """
     index = [slice(None)] * x.shape.rank
     axes = range(len(starts)) if axes is None else axes
     steps = [1] * len(starts) if steps is None else steps

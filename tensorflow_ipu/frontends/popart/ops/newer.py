@@ -42,7 +42,7 @@ _SAME = (
     *("GlobalMaxPool", "HardSigmoid", "Identity", "InstanceNormalization", "IsInf", "IsNaN"),
     *("LRN", "LeakyRelu", "Log", "Loop", "MatMul", "Max", "Mean", "Min", "Mod", "Mul", "Neg"),
     *("OneHot", "PRelu", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
-    *("Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Slice"),
+    *("Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh"),
     *("Softplus", "Softsign", "SpaceToDepth", "Sqrt", "Sub", "Sum", "Tan", "Tanh"),
     *("ThresholdedRelu", "Tile", "TopK", "Transpose", "MaxPool"),
 )
@@ -110,7 +110,7 @@ def _enter_reduction(type_: str, function: Any) -> None:
         chosen = _numbers(axes)
         if not chosen:
             if noop_with_empty_axes:
-                return tf.identity(x)
+                return tf.square(x) if type_ == "ReduceSumSquare" else tf.identity(x)
             chosen = None
         return function(x, axes_of(chosen, x.shape.rank), bool(keepdims))
 
@@ -138,6 +138,12 @@ def _enter_position(type_: str, function: Any) -> None:
 
 _enter_position("ArgMax", tf.argmax)
 _enter_position("ArgMin", tf.argmin)
+
+
+@op("Slice", 12, 13, known=(1, 2, 3, 4), folds=True)
+def _slice(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
+    """Takes any steps, which opsets of PopART take with a pattern only."""
+    return movement.sliced(x, starts, ends, axes, steps)
 
 
 @op("Pad", 13, 18, 19, 21, 23, known=(1, 2, 3))
@@ -236,23 +242,11 @@ def _cast_like(x: Any, like: Any, *, saturate: int = 1) -> Any:
 # Indices.
 
 
-def _counted(indices: Any, size: int) -> Any:
-    """Returns indices, of which negative ones count from the end."""
-    own = indexing.signed(indices)
-    return tf.where(own < 0, own + size, own)
-
-
-@op("Gather", 13, folds=True)
-def _gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
-    number = axis_of(axis, x.shape.rank)
-    return tf.gather(x, _counted(indices, x.shape[number]), axis=number)
-
-
 @op("GatherND", 12, 13)
 def _gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
     count = indices.shape[-1]
     sizes = x.shape.as_list()[batch_dims : batch_dims + count]
-    return tf.gather_nd(x, _counted(indices, tf.constant(sizes, indices.dtype)), batch_dims)
+    return tf.gather_nd(x, indexing.counted(indices, sizes), batch_dims)
 
 
 _SCATTERS = {
@@ -288,8 +282,8 @@ def _scatter_elements(
 
 @op("ScatterND", 13, 16, 18)
 def _scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "none") -> Any:
-    sizes = tf.constant(x.shape.as_list()[: indices.shape[-1]], indices.dtype)
-    return _scattered(x, _counted(indices, sizes), updates, reduction)
+    sizes = x.shape.as_list()[: indices.shape[-1]]
+    return _scattered(x, indexing.counted(indices, sizes), updates, reduction)
 
 
 # Elements.
@@ -381,6 +375,14 @@ def _hardmax(x: Any, *, axis: int = -1) -> Any:
     return tf.one_hot(tf.argmax(x, number), x.shape[number], axis=number, dtype=x.dtype)
 
 
+@op("BatchNormalization", 12)
+def _batch_normalization_by_outputs(
+    *inputs: Any, epsilon: float = 1e-5, momentum: float = 0.9, context: Any
+) -> Any:
+    """Trains if there are statistics among the outputs, of tensors of any rank."""
+    return normalization.batch_normalized(inputs, epsilon, momentum, context.output_count > 1)
+
+
 @op("BatchNormalization", 14, 15)
 def _batch_normalization(
     *inputs: Any,
@@ -389,21 +391,8 @@ def _batch_normalization(
     training_mode: int = 0,
     context: Any,
 ) -> Any:
-    x, scale, bias, mean, variance = inputs
-    shape = [1, -1, *[1] * (x.shape.rank - 2)]
-    scale, bias = tf.reshape(scale, shape), tf.reshape(bias, shape)
-    if not training_mode:
-        center, spread = (tf.cast(tf.reshape(v, shape), tf.float32) for v in (mean, variance))
-        return normalization.normalized(x, center, spread, scale, bias, epsilon)
-    found = normalization.moments(x, [0, *range(2, x.shape.rank)])
-    result = normalization.normalized(x, found[0], found[1], scale, bias, epsilon)
-    kept = [
-        tf.cast(
-            momentum * tf.cast(old, tf.float32) + (1 - momentum) * tf.reshape(new, [-1]), old.dtype
-        )
-        for old, new in zip((mean, variance), found)
-    ]
-    return [result, *kept][: context.output_count]
+    found = normalization.batch_normalized(inputs, epsilon, momentum, bool(training_mode))
+    return found[: context.output_count]
 
 
 @op("LayerNormalization", 17)
@@ -517,7 +506,7 @@ def _enter_layer(type_: str, function: Any) -> None:
         return [tf.transpose(y, [2, 0, 1, 3]), *map(_turned, last)]
 
     computed.__signature__ = _with_layout(function)  # type: ignore[attr-defined]
-    op(type_, 14, 22)(computed)
+    op(type_, 12, 14, 22)(computed)
 
 
 # Place of the first state among the inputs that follow the first one.
@@ -603,7 +592,7 @@ def _resize(
     )
 
 
-@op("Scan", 16, 19, 21, 23, gradient=Gradient.NONE)
+@op("Scan", 12, 16, 19, 21, 23, gradient=Gradient.NONE)
 def _scan(
     *inputs: Any,
     body: onnx.GraphProto,
@@ -685,3 +674,43 @@ def _bias(scores: Any, mask: Any, is_causal: bool) -> Any:
         return bias
     rows, columns = scores.shape.as_list()[-2:]
     return bias + tf.where(np.tri(rows, columns, dtype=bool), tf.zeros([], scores.dtype), least)
+
+
+@op("RotaryEmbedding", 23)
+def _rotary_embedding(
+    x: Any,
+    cosines: Any,
+    sines: Any,
+    positions: Any = None,
+    *,
+    interleaved: int = 0,
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+) -> Any:
+    """Turns pairs of elements of each head by angles of their position."""
+    rows = _by_time(x, num_heads)
+    size = rotary_embedding_dim or rows.shape[-1]
+    turned, kept = rows[..., :size], rows[..., size:]
+    if positions is not None:
+        cosines, sines = (tf.gather(t, indexing.signed(positions)) for t in (cosines, sines))
+    cosine, sine = (t[:, :, tf.newaxis, : size // 2] for t in (cosines, sines))
+    if interleaved:
+        first, second = turned[..., 0::2], turned[..., 1::2]
+    else:
+        first, second = tf.split(turned, 2, -1)
+    parts = [cosine * first - sine * second, sine * first + cosine * second]
+    if interleaved:
+        turned = tf.reshape(tf.stack(parts, -1), turned.shape)
+    else:
+        turned = tf.concat(parts, -1)
+    result = tf.concat([turned, kept], -1)
+    return tf.reshape(result, x.shape) if x.shape.rank == 3 else tf.transpose(result, [0, 2, 1, 3])
+
+
+def _by_time(x: Any, heads: int) -> Any:
+    """Returns a tensor as [batch, time, heads, size of a head]."""
+    if x.shape.rank == 4:
+        return tf.transpose(x, [0, 2, 1, 3])
+    if not heads:
+        raise popart_exception("RotaryEmbedding of a tensor of rank 3 needs num_heads.")
+    return tf.reshape(x, [*x.shape[:2], heads, x.shape[2] // heads])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,7 @@ def _batch_normalization(
     context: Any,
 ) -> Any:
     """Returns the outputs of batch normalization: the result alone, or the statistics too."""
-    x, scale, bias, mean, variance = inputs
+    x = inputs[0]
     if x.shape.rank < 4 and spatial:
         raise popart_exception(
             f"batch norm requires a rank >= 4 tensor. Received the shape {texts.shape(x.shape)}."
@@ -91,29 +92,54 @@ def _batch_normalization(
                 f"batch norm expected shape of {name} to be [{x.shape[1]}]. Received: "
                 f"{texts.shape(tensor.shape)}"
             )
+    if outputs > 1:
+        return batch_normalized(inputs, epsilon, momentum, True, unbiased, spatial)
+    if context.is_training:
+        warn_once(
+            "The BatchNormalization %s has 1 output, which means it is in inference mode, "
+            "though the session trains.",
+            context.node.output[0],
+        )
+    refusal = (
+        "BatchNormalization has 1 output, which means it is in inference mode, and has no "
+        "gradient. Give it 5 outputs to train. To use the BatchNorm Op in inference mode "
+        "during training, it has to be detached first."
+    )
+    return batch_normalized(inputs, epsilon, spatial=spatial, refusal=refusal)
+
+
+def batch_normalized(
+    inputs: Sequence[Any],
+    epsilon: float,
+    momentum: float = 0.0,
+    trains: bool = False,
+    unbiased: bool = False,
+    spatial: bool = True,
+    refusal: str = "",
+) -> list[Any]:
+    """Returns the result of batch normalization, and if it trains running and saved statistics.
+
+    Args:
+        inputs: the tensor, scale, bias, mean and variance.
+        epsilon: is added to the variance.
+        momentum: share of the former statistics that stays.
+        trains: whether the statistics are those of the batch.
+        unbiased: whether the saved variance is an estimate of that of all samples.
+        spatial: whether there is one number for each channel, and not for each element.
+        refusal: why there is no gradient without training; empty if there is one.
+    """
+    x, scale, bias, mean, variance = inputs
     last = layouts.last_of(x) if spatial else None
     axes = [0, *range(2, x.shape.rank)] if spatial else [0]
     shape = [1, -1, *[1] * (x.shape.rank - 2)] if spatial else [1, *x.shape.as_list()[1:]]
     if last is not None:
         x, axes, shape = last, list(range(x.shape.rank - 1)), [*[1] * (x.shape.rank - 1), -1]
     finished = layouts.channels_second if last is not None else tf.identity
-    scale, bias = tf.reshape(scale, shape), tf.reshape(bias, shape)
-    if outputs == 1:
-        if context.is_training:
-            warn_once(
-                "The BatchNormalization %s has 1 output, which means it is in inference mode, "
-                "though the session trains.",
-                context.node.output[0],
-            )
+    scale, bias = (tf.cast(tf.reshape(v, shape), x.dtype) for v in (scale, bias))
+    if not trains:
         mean, variance = (tf.cast(tf.reshape(v, shape), tf.float32) for v in (mean, variance))
         result = normalized(x, mean, variance, scale, bias, epsilon)
-        refused = gradients.refused(
-            result,
-            "BatchNormalization has 1 output, which means it is in inference mode, and has no "
-            "gradient. Give it 5 outputs to train. To use the BatchNorm Op in inference mode "
-            "during training, it has to be detached first.",
-        )
-        return finished(refused)
+        return [finished(gradients.refused(result, refusal) if refusal else result)]
     found, spread = moments(x, axes)
     result = normalized(x, found, spread, scale, bias, epsilon)
     count = np.prod([x.shape[axis] for axis in axes])

@@ -18,6 +18,7 @@ from tensorflow_ipu.frontends.popart.errors import (
     popart_exception,
     popart_runtime_error,
     poplar_application_runtime_error,
+    poplar_exception,
 )
 from tensorflow_ipu.frontends.popart.lowering import places, programs, survey
 from tensorflow_ipu.frontends.popart.lowering.schedules import Schedule
@@ -125,6 +126,7 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
 
         Raises:
             popart_exception: If the model cannot be put into a program.
+            poplar_exception: If the device does not compute an op of the type of its inputs.
         """
         self._prepare(loadEngine, err)
 
@@ -215,6 +217,10 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
                 raise
             err.store(error)
             return
+        except tf.errors.InvalidArgumentError as error:
+            if _NO_KERNEL not in error.message:
+                raise
+            raise poplar_exception(error.message) from error
         if loads:
             self.loadEngineAndConnectStreams()
 
@@ -315,6 +321,8 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
             raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors.{added}")
 
 
+# Words of the error of an op of a type that the device has no code for.
+_NO_KERNEL = "no supported kernel"
 # Words of the error of a floating-point event.
 EXCEPTED = "Tiles in excepted state"
 

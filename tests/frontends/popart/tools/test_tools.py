@@ -85,6 +85,22 @@ def test_converted_values_are_in_typed_fields(method, source, field, target):
     assert graph.output[0].type.tensor_type.elem_type == changed.data_type
 
 
+def test_bfloat16_values_become_floats():
+    kind = onnx.TensorProto.BFLOAT16
+    values = [onnx.helper.make_tensor("w", kind, [2], [1.5, -3.0])]
+    values.append(onnx.TensorProto(name="v", data_type=kind, dims=[1], raw_data=b"\x80\x3f"))
+    outputs = [onnx.helper.make_tensor_value_info("w", kind, [2])]
+    proto = onnx.helper.make_model(
+        onnx.helper.make_graph([], "g", [], outputs, values),
+        opset_imports=[onnx.helper.make_opsetid("", 11)],
+        ir_version=4,
+    )
+    transformer = popart.GraphTransformer(proto.SerializeToString())
+    transformer.convertBFloats16ToFloat32()
+    w, v = onnx.ModelProto.FromString(transformer.getModelProto()).graph.initializer
+    assert (list(w.float_data), list(v.float_data)) == ([1.5, -3.0], [1.0])
+
+
 def test_changes_of_two_trainings_are_compared():
     start, same = model()[0], model(W + 1)[0]
     report = popart.NumericsReport(start, same, start, model(W + 2)[0])

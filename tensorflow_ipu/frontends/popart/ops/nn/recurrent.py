@@ -209,7 +209,7 @@ def _rnn(
     _refuse("RNN", activation_alpha=activation_alpha, activation_beta=activation_beta, clip=clip)
     if direction != "forward" and not _as_onnx:
         raise popart_exception(
-            f"RNN only supports the direction forward before opset 14. Received: {direction}"
+            f"RNN only supports the direction forward before opset 12. Received: {direction}"
         )
     ways = _directions("RNN", direction)
     names = _activations("RNN", activations, ("Tanh",), len(ways))

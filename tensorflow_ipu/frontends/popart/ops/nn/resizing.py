@@ -55,7 +55,7 @@ def resize(
     sizes: Any = None,
     *,
     coordinate_transformation_mode: str = "half_pixel",
-    cubic_coeff_a: float = -0.75,
+    cubic_coeff_a: float = interpolation.SHARPNESS,
     exclude_outside: int = 0,
     extrapolation_value: float = 0.0,
     mode: str = "nearest",
@@ -69,7 +69,7 @@ def resize(
         scales: by how much each axis grows.
         sizes: sizes of the result, instead.
         coordinate_transformation_mode: how places in the result become those in the tensor.
-        cubic_coeff_a: is not used.
+        cubic_coeff_a: coefficient of cubic interpolation.
         exclude_outside: must be 0.
         extrapolation_value: is not used.
         mode: "nearest", "linear" or "cubic".
@@ -98,8 +98,10 @@ def resize(
     if has_sizes:
         counts = [int(size) for size in sizes]
         scales = [count / size for count, size in zip(counts, x.shape.as_list())]
-        return _resized(x, scales, counts, mode, nearest_mode, coordinate_transformation_mode)
-    return _resized(x, scales, None, mode, nearest_mode, coordinate_transformation_mode)
+    else:
+        counts = None
+    modes = (mode, nearest_mode, coordinate_transformation_mode)
+    return _resized(x, scales, counts, *modes, cubic_coeff_a)
 
 
 def _is_given(values: Any) -> bool:
@@ -120,6 +122,7 @@ def _resized(
     mode: str,
     nearest_mode: str,
     coordinates: str,
+    sharpness: float = interpolation.SHARPNESS,
 ) -> Any:
     """Returns a tensor in another size."""
     if len(scales) != x.shape.rank:
@@ -131,7 +134,9 @@ def _resized(
         whole = np.array(x.shape.as_list(), np.float32) * np.array(scales, np.float32)
         sizes = [int(size) for size in np.floor(whole)]
     factors = [float(scale) for scale in scales]
-    result = interpolation.interpolated(x, factors, mode, nearest_mode, coordinates, sizes)
+    result = interpolation.interpolated(
+        x, factors, mode, nearest_mode, coordinates, sizes, sharpness
+    )
     if mode != "linear":
         return result
     return gradients.refused(result, "Resize: the mode linear is not supported when training.")
@@ -149,6 +154,45 @@ def _roi_align(
     sampling_ratio: int = 0,
     spatial_scale: float = 1.0,
 ) -> Any:
+    size = (output_height, output_width)
+    return _regions(x, rois, batch, mode, size, sampling_ratio, spatial_scale, False)
+
+
+@op("RoiAlign", 16, 22)
+def _roi_align_by_pixels(
+    x: Any,
+    rois: Any,
+    batch: Any,
+    *,
+    coordinate_transformation_mode: str = "half_pixel",
+    mode: str = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+) -> Any:
+    known = ("half_pixel", "output_half_pixel")
+    if coordinate_transformation_mode not in known:
+        raise popart_exception(
+            f"RoiAlign: the coordinate_transformation_mode {coordinate_transformation_mode} is not "
+            f"supported. Expected one of: {', '.join(known)}."
+        )
+    is_shifted = coordinate_transformation_mode == known[0]
+    size = (output_height, output_width)
+    return _regions(x, rois, batch, mode, size, sampling_ratio, spatial_scale, is_shifted)
+
+
+def _regions(
+    x: Any,
+    rois: Any,
+    batch: Any,
+    mode: str,
+    size: tuple[int, int],
+    sampling_ratio: int,
+    spatial_scale: float,
+    is_shifted: bool,
+) -> Any:
+    """Returns regions of images, each averaged to one size."""
     ranks = (x.shape.rank, rois.shape.rank, batch.shape.rank)
     if ranks != (4, 2, 1) or rois.shape[1] != 4 or rois.shape[0] != batch.shape[0]:
         raise popart_exception(
@@ -162,5 +206,5 @@ def _roi_align(
             "RoiAlign needs a sampling_ratio of at least 1: numbers of samples that depend on the "
             f"regions are not supported. Received: {sampling_ratio}"
         )
-    size = (output_height, output_width)
-    return regions.aligned(x, rois, tf.cast(batch, tf.int32), size, spatial_scale, sampling_ratio)
+    images = tf.cast(batch, tf.int32)
+    return regions.aligned(x, rois, images, size, spatial_scale, sampling_ratio, is_shifted)

@@ -16,8 +16,8 @@ from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
-# How sharp cubic interpolation is.
-_A = -0.75
+#: How sharp cubic interpolation is by default.
+SHARPNESS = -0.75
 _MODES = ("nearest", "linear", "cubic")
 _ROUNDING: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5),
@@ -52,7 +52,9 @@ def _sources(size: int, scale: float, how: str, count: int) -> np.ndarray:
     return (x.astype(np.float32) + half) * step - half
 
 
-def _taps(x: np.ndarray, mode: str, nearest_mode: str) -> list[tuple[np.ndarray, np.ndarray]]:
+def _taps(
+    x: np.ndarray, mode: str, nearest_mode: str, sharpness: float
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Returns which elements count for each of the result, and how much."""
     if mode == "nearest":
         return [(_ROUNDING[nearest_mode](x), np.ones_like(x))]
@@ -61,13 +63,13 @@ def _taps(x: np.ndarray, mode: str, nearest_mode: str) -> list[tuple[np.ndarray,
         rest = x - np.floor(x)
         return [(np.floor(x), 1 - rest), (np.ceil(x), rest)]
     rest = x - np.floor(x)
-    return [(np.floor(x) + tap, _cubic(np.abs(rest - tap))) for tap in (-1, 0, 1, 2)]
+    return [(np.floor(x) + tap, _cubic(np.abs(rest - tap), sharpness)) for tap in (-1, 0, 1, 2)]
 
 
-def _cubic(d: np.ndarray) -> np.ndarray:
+def _cubic(d: np.ndarray, a: float) -> np.ndarray:
     """Returns the weight of elements at a distance, up to 2."""
-    near = (_A + 2) * d**3 - (_A + 3) * d**2 + 1
-    return np.where(d <= 1, near, _A * (d**3 - 5 * d**2 + 8 * d - 4))
+    near = (a + 2) * d**3 - (a + 3) * d**2 + 1
+    return np.where(d <= 1, near, a * (d**3 - 5 * d**2 + 8 * d - 4))
 
 
 def _interpolate_spec(
@@ -89,6 +91,7 @@ def interpolated(
     nearest_mode: str,
     coordinates: str,
     sizes: Sequence[int] | None = None,
+    sharpness: float = SHARPNESS,
 ) -> Any:
     """Interpolates a TensorFlow tensor along one axis after the other; floats are rounded once.
 
@@ -99,6 +102,7 @@ def interpolated(
         nearest_mode: as for `interpolate`.
         coordinates: as `coordinate_transformation_mode` for `interpolate`.
         sizes: of the result; by default those of `t` times the scales, rounded down.
+        sharpness: coefficient of cubic interpolation.
     """
     wide = tf.cast(t, tf.float32) if t.dtype == tf.float16 and mode != "nearest" else t
     for axis, scale in enumerate(scale_factor):
@@ -108,7 +112,7 @@ def interpolated(
             continue
         parts = []
         sources = _sources(size, scale, coordinates, count)
-        for places, weights in _taps(sources, mode, nearest_mode):
+        for places, weights in _taps(sources, mode, nearest_mode, sharpness):
             inside = np.clip(places, 0, size - 1).astype(np.int32)
             part = tf.gather(wide, tf.constant(inside), axis=axis)
             if mode != "nearest":

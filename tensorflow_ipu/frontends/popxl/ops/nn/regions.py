@@ -38,9 +38,11 @@ def _roi_spec(
     return [t.with_shape((rois.shape[0], t.shape[1], *output_size))]
 
 
-def _samples(start: Any, end: Any, bins: int, ratio: int, size: int) -> tuple[Any, ...]:
+def _samples(
+    start: Any, end: Any, bins: int, ratio: int, size: int, is_shifted: bool
+) -> tuple[Any, ...]:
     """Returns for the samples along one axis the two elements around each, and their weights."""
-    length = tf.maximum(end - start, 1.0)
+    length = end - start if is_shifted else tf.maximum(end - start, 1.0)
     steps = (tf.range(bins * ratio, dtype=tf.float32) + 0.5) / (bins * ratio)
     x = start[:, tf.newaxis] + length[:, tf.newaxis] * steps
     inside = tf.cast(tf.logical_and(x >= -1.0, x <= size), tf.float32)
@@ -59,6 +61,7 @@ def aligned(
     output_size: tuple[int, int],
     spatial_scale: float,
     sampling_ratio: int,
+    is_shifted: bool = False,
 ) -> Any:
     """Averages samples of TensorFlow tensors, each between four elements.
 
@@ -71,12 +74,15 @@ def aligned(
         output_size: as for `roi_align`.
         spatial_scale: as for `roi_align`.
         sampling_ratio: as for `roi_align`.
+        is_shifted: whether the numbers of regions count from the edges of pixels instead of their
+            centers; regions may then be smaller than a pixel.
     """
     count, channels = rois.shape[0], t.shape[1]
     high, wide = output_size
     scaled = tf.stop_gradient(tf.cast(rois, tf.float32)) * spatial_scale
-    columns = _samples(scaled[:, 0], scaled[:, 2], wide, sampling_ratio, t.shape[3])
-    rows = _samples(scaled[:, 1], scaled[:, 3], high, sampling_ratio, t.shape[2])
+    scaled = scaled - 0.5 if is_shifted else scaled
+    columns = _samples(scaled[:, 0], scaled[:, 2], wide, sampling_ratio, t.shape[3], is_shifted)
+    rows = _samples(scaled[:, 1], scaled[:, 3], high, sampling_ratio, t.shape[2], is_shifted)
     images = tf.gather(tf.cast(t, tf.float32), tf.cast(batch_index, tf.int32))
     # Rows, then columns: the weights of an element are the product of both.
     images = tf.add_n([_weighted(images, 2, *tap) for tap in rows])
