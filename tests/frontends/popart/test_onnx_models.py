@@ -265,7 +265,7 @@ def test_nodes_that_do_not_run_are_named():
 
 
 def test_slices_that_skip_elements_are_named():
-    g = Graph(17)
+    g = Graph(11)
     y = g("Slice", g.input("x", [4]), [0], [4], [0], [2])
     with pytest.raises(popart.popart_exception, match=r"steps of 1 and -1.* at Op\(n0, "):
         popart_models.infer(g.model(y).SerializeToString(), {}, [y])
