@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorflow_ipu.planner.op_groups import groups_at_peak
 from tensorflow_ipu.planner.plan import Plan
-from tensorflow_ipu.planner.time import rates
+from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.planner.time.throughput import range_per_second
 from tensorflow_ipu.profiler.breakdown import tensors_at_peak
 
@@ -29,7 +29,7 @@ def insights(plan: Plan, remedies: Sequence[Remedy] = ()) -> dict[str, Any]:
         By name: whether it fits, its fullest tile, largest variables and tensors, bubble share,
         whether the host bounds it, its rates, and the labels of its cycles.
     """
-    fullest, timeline, found = plan.fullest, plan.timeline, rates.of_plan(plan)
+    fullest, timeline, found = plan.fullest, plan.timeline, throughput.of_plan(plan)
     return {
         "fits": bool(plan.fits),
         "worst_ipu": fullest.ipu,

@@ -37,6 +37,11 @@ def human_bytes(count: float | None) -> str:
     return _scaled(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
 
 
+def exact_bytes(count: float) -> str:
+    """Returns bytes as `1,234,567 B`."""
+    return f"{int(count):,} B"
+
+
 def human_count(count: float | None) -> str:
     """Returns a number in decimal units with three digits, as in `1.50 M`."""
     return _scaled(count, 1000, ("", "k", "M", "G", "T", "P", "E"))

@@ -13,7 +13,7 @@ from tensorflow_ipu.planner.program import placed_workload
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.schedule import PipelineSchedule
-from tensorflow_ipu.tuning import variations, what_if
+from tensorflow_ipu.tuning import what_if
 from tensorflow_ipu.tuning.edits import batch
 from tensorflow_ipu.tuning.stages import stage_split
 from tests.support.layered_workloads import dense
@@ -217,7 +217,7 @@ def test_outcomes_are_plain_data_as_json():
 
 
 def test_every_name_is_explained():
-    assert set(variations.NAMES) == {
+    assert set(what_if.NAMES) == {
         "chip", "tiles", "replicas", "batch", "stages", "schedule", "count", "recompute",
         "io_tiles", "proportion", "partials", "instances",
     }  # fmt: skip

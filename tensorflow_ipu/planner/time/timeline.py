@@ -12,10 +12,9 @@ from tensorflow_ipu.planner.labels import median_label
 from tensorflow_ipu.planner.plan import OpTime, Segment, Timeline
 from tensorflow_ipu.planner.program.placed_workload import PlacedWorkload
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.planner.time import sequence, work
-from tensorflow_ipu.planner.time.items import IDLE, Item
-from tensorflow_ipu.planner.time.pipeline_costs import Parts, body, stage_costs
-from tensorflow_ipu.planner.time.pipeline_time import pipeline_time
+from tensorflow_ipu.planner.time import work
+from tensorflow_ipu.planner.time.items import IDLE, Item, schedule, with_gaps
+from tensorflow_ipu.planner.time.pipeline_time import Parts, body, pipeline_time, stage_costs
 from tensorflow_ipu.planner.time.transfers import Traffic
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.schedule import PipelineDescription, Timing
@@ -72,8 +71,8 @@ class _Made:
 
 def _sequential(workload: Workload, items: Sequence[Item]) -> _Made:
     """Returns the timeline of a program without a pipeline."""
-    track = sequence.schedule(workload, items)
-    segments = sequence.with_gaps(track.segments, range(workload.ipus), 0.0, track.end)
+    track = schedule(workload, items)
+    segments = with_gaps(track.segments, range(workload.ipus), 0.0, track.end)
     return _Made(segments, track.end, _sums(track.segments), _op_times(items))
 
 
@@ -85,17 +84,17 @@ def _pipelined(
     items = work.in_body(items, begin)
     inside = work.between(items, (begin, end))
     pipeline = pipeline_time(stage_costs(workload, description, inside, chip))
-    before = sequence.schedule(workload, [item for item in items if item.position < begin])
+    before = schedule(workload, [item for item in items if item.position < begin])
     middle = before.end + pipeline.total
-    after = sequence.schedule(workload, [item for item in items if item.position >= end], middle)
+    after = schedule(workload, [item for item in items if item.position >= end], middle)
     inner = pipeline.segments(workload, before.end)
     ipus = range(workload.ipus)
     by_ipu = _merged(_sums(before.segments), pipeline.by_ipu(), _sums(after.segments))
     return _Made(
         [
-            *sequence.with_gaps(before.segments, ipus, 0.0, before.end),
+            *with_gaps(before.segments, ipus, 0.0, before.end),
             *inner,
-            *sequence.with_gaps(after.segments, ipus, middle, after.end),
+            *with_gaps(after.segments, ipus, middle, after.end),
         ],
         after.end,
         by_ipu,

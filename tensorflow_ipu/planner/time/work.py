@@ -8,21 +8,40 @@ import numpy as np
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.cost import Cost
+from tensorflow_ipu.planner.memory.recomputation import CHEAP
 from tensorflow_ipu.planner.program import counted_ops
 from tensorflow_ipu.planner.program.placed_workload import PlacedWorkload
+from tensorflow_ipu.planner.program.sections import BACKWARD, FORWARD
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.planner.time import (
-    host_traffic,
-    link_traffic,
-    replica_traffic,
-    streaming_traffic,
-)
+from tensorflow_ipu.planner.time import transfers
 from tensorflow_ipu.planner.time.items import Item, in_order, op_items
-from tensorflow_ipu.planner.time.pipeline_costs import StageCosts, body, recomputing, stage_costs
-from tensorflow_ipu.planner.time.recompute_time import recomputed
+from tensorflow_ipu.planner.time.pipeline_time import StageCosts, body, recomputing, stage_costs
 from tensorflow_ipu.planner.time.transfers import Subject, Traffic
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.schedule import PipelineDescription
+
+# --- Time of recomputing activations in a program without a pipeline ---
+
+
+def recomputed(placed: PlacedWorkload, items: Sequence[Item]) -> list[Item]:
+    """Returns items with cheap forward ops run twice, if there is a backward pass.
+
+    Args:
+        placed: the program, without a pipeline.
+        items: ops and transfers with their cycles.
+    """
+    sections, ops = placed.sections, placed.workload.ops
+    if BACKWARD not in sections:
+        return list(items)
+    return [
+        item._replace(runs=2 * item.runs)
+        if item.op is not None and sections[item.op] == FORWARD and ops[item.op].type in CHEAP
+        else item
+        for item in items
+    ]
+
+
+# --- Ops and transfers of a launch with their runs ---
 
 
 def items(placed: PlacedWorkload, settings: Settings, costs: Sequence[Cost]) -> list[Item]:
@@ -60,8 +79,13 @@ def collect(
     """
     workload = placed.relocated
     subject, traffic = Subject(workload, settings), Traffic()
-    for module in (host_traffic, replica_traffic, link_traffic, streaming_traffic):
-        module.add(subject, traffic)
+    for add in (
+        transfers.add_host_transfers,
+        transfers.add_collectives,
+        transfers.add_copies,
+        transfers.add_streaming_transfers,
+    ):
+        add(subject, traffic)
     found = op_items(workload, costs, op_names.TRANSFERS) + traffic.items
     found = _taken(workload, found)
     if placed.pipeline is None and settings.recompute:

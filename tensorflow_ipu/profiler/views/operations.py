@@ -11,12 +11,7 @@ from tensorflow_ipu.planner.details import Details
 from tensorflow_ipu.planner.op_groups import group, groups_of_buffers
 from tensorflow_ipu.planner.plan import OpTime, Plan, Segment
 from tensorflow_ipu.planner.time.items import COLLECTIVE, HOST, STREAMING, Item
-from tensorflow_ipu.planner.time.transfers import (
-    HOST_IN,
-    HOST_OUT,
-    STREAMING_IN,
-    STREAMING_OUT,
-)
+from tensorflow_ipu.planner.time.transfers import HOST_IN, HOST_OUT, STREAMING_IN, STREAMING_OUT
 from tensorflow_ipu.planner.workload import Op
 from tensorflow_ipu.profiler.breakdown import NO_LAYER, layers_of_variables
 from tensorflow_ipu.profiler.views import bounds

@@ -13,7 +13,7 @@ from tensorflow_ipu.costs.rules.elementwise import computed_type, vector_width
 from tensorflow_ipu.planner.memory import tile_mapping
 from tensorflow_ipu.planner.program.resources import SLICE, ResourceTable, family
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.planner.time import rates
+from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.planner.workload import Op
 
 # The dimension of a partition that only products in the matrix unit have.
@@ -80,7 +80,7 @@ class WorkTable:
         whole = computed_type(spec)
         tiles = partition.tiles if partition else _tiles(spec, self._settings.compute_tiles)
         partials = self._resources.of(op).partials
-        matrix_peak = rates.peak_flops(op, partials, chip) / chip.clock / chip.tiles
+        matrix_peak = throughput.peak_flops(op, partials, chip) / chip.clock / chip.tiles
         peak = matrix_peak if matrix else float(vector_width(whole.dtype, chip))
         read, written = _bytes(spec)
         fixed = min(max(map(self._fixed_cycles, (op, *before))), cost.compute)

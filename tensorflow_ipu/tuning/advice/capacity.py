@@ -13,7 +13,7 @@ from tensorflow_ipu.planner.op_groups import groups_at_peak
 from tensorflow_ipu.planner.plan import IpuMemory, Plan
 from tensorflow_ipu.tuning.advice.remedies import Remedy, search
 from tensorflow_ipu.tuning.search.choices import SUBJECT_NAMES
-from tensorflow_ipu.util.text import aligned, human_bytes
+from tensorflow_ipu.util.text import aligned, exact_bytes, human_bytes
 
 # --- Error report on a program that does not fit on the chip ---
 
@@ -50,11 +50,6 @@ def report(
     return "\n".join(lines)
 
 
-def number(num_bytes: float) -> str:
-    """Returns bytes as `1,234,567 B`."""
-    return f"{int(num_bytes):,} B"
-
-
 def _head(plan: Plan, memory: IpuMemory, exact_fits: bool) -> list[str]:
     chip = plan.settings.chip
     over = int((memory.peak > memory.capacity).sum())
@@ -67,10 +62,10 @@ def _head(plan: Plan, memory: IpuMemory, exact_fits: bool) -> list[str]:
     return [
         f"The program {plan.workload.name} is out of memory on IPU {memory.ipu} of "
         f"{plan.workload.ipus} ({chip.title}): {over:,} of {len(memory.peak):,} tiles have more "
-        f"than the {number(memory.capacity)} that fit.",
-        f"Worst tile {memory.worst_tile}: {number(memory.worst_bytes)} of "
-        f"{number(memory.capacity)} ({share:.0f} %). All tiles: {human_bytes(memory.total)} of "
-        f"{human_bytes(memory.capacity * len(memory.peak))}.",
+        f"than the {exact_bytes(memory.capacity)} that fit.",
+        f"Worst tile {memory.worst_tile}: {exact_bytes(memory.worst_bytes)} of "
+        f"{exact_bytes(memory.capacity)} ({share:.0f} %). All tiles: {human_bytes(memory.total)} "
+        f"of {human_bytes(memory.capacity * len(memory.peak))}.",
         certain,
     ]
 
@@ -83,7 +78,7 @@ def _categories(memory: IpuMemory) -> list[str]:
             category.name,
             "always" if category.always_live else "at times",
             human_bytes(category.total),
-            number(category.tiles[worst]),
+            exact_bytes(category.tiles[worst]),
             category.label.value,
         )
         for category in sorted(memory.categories, key=lambda c: -c.total)
@@ -124,8 +119,8 @@ def _remedies(remedies: Sequence[Remedy]) -> list[str]:
     for place, remedy in enumerate(remedies, 1):
         fits = "fits" if remedy.fits else "does not fit alone"
         lines.append(
-            f"  {place}. {remedy.name}: worst tile {number(remedy.worst)}, saves "
-            f"{number(remedy.saving)} there, {human_bytes(remedy.total_saving)} in all; {fits}"
+            f"  {place}. {remedy.name}: worst tile {exact_bytes(remedy.worst)}, saves "
+            f"{exact_bytes(remedy.saving)} there, {human_bytes(remedy.total_saving)} in all; {fits}"
             f"{_ratio(remedy)}, {remedy.label.value}"
         )
         lines += [f"     {line}" for line in remedy.instruction.splitlines()]

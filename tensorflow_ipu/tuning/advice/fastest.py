@@ -11,14 +11,13 @@ from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.program.sections import BACKWARD
 from tensorflow_ipu.planner.program.structure import structure
-from tensorflow_ipu.tuning.advice.capacity import number
 from tensorflow_ipu.tuning.advice.steps import Guide
 from tensorflow_ipu.tuning.advice.words import Step
 from tensorflow_ipu.tuning.search.best_first import Found, Search
 from tensorflow_ipu.tuning.search.choices import SUBJECTS, Choices, Trial
 from tensorflow_ipu.tuning.search.maker import Maker
 from tensorflow_ipu.tuning.search.space import Space
-from tensorflow_ipu.util.text import aligned, fitted
+from tensorflow_ipu.util.text import aligned, exact_bytes, fitted
 
 # --- Search for the fastest configuration of a program that fits on some IPUs ---
 
@@ -255,7 +254,7 @@ def _row(trial: Trial) -> tuple[str, ...]:
         str(trial.ipus),
         f"{trial.speed:,.1f}",
         trial.time_label.value,
-        number(trial.worst),
+        exact_bytes(trial.worst),
         trial.memory_label.value,
         "yes" if trial.fits else "no",
         f"{trial.update_items:,}",

@@ -13,7 +13,7 @@ from tensorflow_ipu.planner.program.structure import Structure
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time.throughput import reserved_ipus
 from tensorflow_ipu.planner.workload import Workload
-from tensorflow_ipu.tuning import variations
+from tensorflow_ipu.tuning import what_if
 from tensorflow_ipu.tuning.edits import batch, replication, restage, workload_edits
 from tensorflow_ipu.tuning.search.choices import ON_CHIP, REMOTE, SPLIT, Choices
 from tensorflow_ipu.tuning.stages.stage_cut import Stage
@@ -233,7 +233,7 @@ class Maker:
                 changes["count"] = choices.mini_batches
             elif choices.count is not None:
                 changes["count"] = max(1, int(self._count_now(workload) * choices.count))
-        return variations.changed_program(workload, self._settings, self._settings, changes)
+        return what_if.changed_program(workload, self._settings, self._settings, changes)
 
     def _count_now(self, workload: Workload) -> int:
         """Returns the mini-batches of an update in the unchanged program."""

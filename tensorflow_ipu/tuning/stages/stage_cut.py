@@ -18,7 +18,7 @@ from tensorflow_ipu.planner.program.resources import costs_of
 from tensorflow_ipu.planner.program.sections import BACKWARD, FORWARD
 from tensorflow_ipu.planner.program.structure import Structure
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.planner.time import pipeline_costs, work
+from tensorflow_ipu.planner.time import pipeline_time, work
 from tensorflow_ipu.planner.workload import TENSOR, Workload
 from tensorflow_ipu.schedule import Phase, PipelineDescription, PipelineSchedule
 from tensorflow_ipu.tuning.edits import restage
@@ -282,10 +282,10 @@ def _cycles(workload: Workload, settings: Settings, found: Structure) -> dict[Ph
     alone = settings.replace(stage_devices=None, stage_options={}, recompute=False)
     placed = placed_workload.place(staged, (0,) * number)
     _, items = work.collect(placed, alone, costs_of(staged, alone))
-    begin, end = pipeline_costs.body(placed.relocated)
+    begin, end = pipeline_time.body(placed.relocated)
     inside = work.between(work.in_body(items, begin), (begin, end))
     pipeline = dataclasses.replace(apart, device_mapping=(0,) * number)
-    costs = pipeline_costs.stage_costs(placed.relocated, pipeline, inside, settings.chip)
+    costs = pipeline_time.stage_costs(placed.relocated, pipeline, inside, settings.chip)
     return {
         phase: np.array([costs.cycles(phase, layer, 0) for layer in range(number)], np.float64)
         for phase in _PHASES

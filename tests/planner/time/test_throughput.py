@@ -9,7 +9,7 @@ from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.planner.time import rates
+from tensorflow_ipu.planner.time import throughput
 from tests.support.priced_workloads import op, prices  # noqa: F401
 from tests.support.workloads import Builder
 
@@ -34,7 +34,7 @@ def test_utilization_is_the_share_of_the_published_peak(dtype, partials, peak):
     workload_input = make.buffer("x", (4, 4), dtype)
     op(make, 1850, [workload_input, a], op_type="MatMul", flops=10**8)
     plan = planned(make.workload(batch=4), matmul_partials=partials, replicas=2)
-    found = rates.of_plan(plan)
+    found = throughput.of_plan(plan)
     # 1850 cycles are 1 us.
     assert found.flops == 10**8
     assert found.flops_per_second == pytest.approx(1e14)
@@ -57,7 +57,7 @@ def test_the_peak_is_that_of_the_types_that_are_multiplied(op_type, dtypes, attr
     make = Builder()
     inputs = [make.buffer(f"x{i}", (4, 4), dtype) for i, dtype in enumerate(dtypes)]
     op(make, 1850, inputs, op_type=op_type, flops=10**8, attributes=attributes)
-    found = rates.of_plan(planned(make.workload()))
+    found = throughput.of_plan(planned(make.workload()))
     assert found.utilisation == pytest.approx(1e14 / peak, rel=0.01)
 
 
@@ -65,12 +65,12 @@ def test_the_peak_is_that_of_the_types_that_are_multiplied(op_type, dtypes, attr
 def test_no_batch_no_throughput():
     make = Builder()
     op(make, 10)
-    found = rates.of_plan(planned(make.workload()))
+    found = throughput.of_plan(planned(make.workload()))
     assert found.items_per_second is None and found.utilisation == 0.0
 
 
 def test_an_empty_program_has_no_rates():
-    found = rates.of_plan(planned(Builder().workload()))
+    found = throughput.of_plan(planned(Builder().workload()))
     assert (found.flops, found.flops_per_second, found.utilisation) == (0, 0.0, 0.0)
 
 
@@ -82,4 +82,4 @@ def test_ops_of_a_map_count_though_their_last_one_has_the_cost():
     workload = make.workload()
     planned = planning.plan(workload, Settings(BOW))
     assert [time.op for time in planned.timeline.ops] == [1]
-    assert rates.of_plan(planned).flops == 128
+    assert throughput.of_plan(planned).flops == 128
