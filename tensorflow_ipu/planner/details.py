@@ -9,8 +9,8 @@ import numpy as np
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.cost import Cost
-from tensorflow_ipu.planner.memory.always_live import Resident
 from tensorflow_ipu.planner.memory.details import MemoryDetails, PlacedResident
+from tensorflow_ipu.planner.memory.residents import Resident
 from tensorflow_ipu.planner.plan import IpuMemory, Plan
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.program.fused_maps import FusedMaps

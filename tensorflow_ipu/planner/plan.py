@@ -15,6 +15,26 @@ from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.schedule.timing import Timing
 from tensorflow_ipu.util.short_repr import shows
 
+# --- The label (exact, modelled, assumed) of a sum of labelled numbers ---
+
+
+def median_label(by_label: Mapping[Label, float]) -> Label:
+    """Returns the median label of some cycles.
+
+    Args:
+        by_label: cycles by label.
+    """
+    total = sum(by_label.values())
+    worse = 0.0
+    for label in reversed(tuple(Label)):
+        worse += by_label.get(label, 0.0)
+        if worse and 2 * worse >= total:
+            return label
+    return Label.EXACT
+
+
+# --- `Plan`: the memory and time of a Workload, from which every report is made ---
+
 
 class Category(NamedTuple):
     """Memory of one category on each tile of an IPU.

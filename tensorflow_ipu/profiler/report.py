@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
-from tensorflow_ipu.planner import consistency, serialize
+from tensorflow_ipu.planner import serialize
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
@@ -242,7 +242,7 @@ class Report:
         try:
             workload = serialize.workload_from_dict(data["workload"])
             settings = serialize.settings_from_dict(data["settings"])
-            consistency.check(workload, settings)
+            serialize.check(workload, settings)
             plan = Plan(
                 workload,
                 settings,

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from tensorflow_ipu.planner import consistency
+from tensorflow_ipu.planner import serialize
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Copy
 from tensorflow_ipu.schedule import PipelineSchedule
@@ -39,7 +39,7 @@ _COPY = dataclasses.replace(PIPELINE, copies=(Copy("x", 0, 1, 8, 1, phase="recom
     "workload", [STEP, PIPELINE, workloads.loop(), workloads.chain()], ids=range(4)
 )
 def test_generated_programs_are_consistent(workload) -> None:
-    consistency.check(workload, Settings())
+    serialize.check(workload, Settings())
 
 
 @pytest.mark.parametrize(
@@ -64,4 +64,4 @@ def test_generated_programs_are_consistent(workload) -> None:
 )
 def test_contradictions_are_refused(workload, settings, message) -> None:
     with pytest.raises(ValueError, match=message):
-        consistency.check(workload, Settings(**settings))
+        serialize.check(workload, Settings(**settings))

@@ -10,8 +10,8 @@ from tensorflow_ipu.frontends.pva.objects import NotModelledError, PvaObject
 from tensorflow_ipu.frontends.pva.programs import Program, ProgramTree
 from tensorflow_ipu.planner.details import Details, details
 from tensorflow_ipu.planner.memory import code_size
-from tensorflow_ipu.planner.memory.always_live import CONSTANTS, STREAMS
 from tensorflow_ipu.planner.memory.ipu import TEMPORARIES
+from tensorflow_ipu.planner.memory.residents import CONSTANTS, STREAMS
 from tensorflow_ipu.planner.plan import Category, IpuMemory, LiveBuffer, Plan
 from tensorflow_ipu.util.short_repr import shows
 

@@ -11,7 +11,7 @@ from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.frontends.pva.objects import PvaObject
 from tensorflow_ipu.planner.plan import Plan, Segment
-from tensorflow_ipu.planner.program.counted_ops import is_container
+from tensorflow_ipu.planner.program.structure import is_container
 from tensorflow_ipu.planner.time.items import (
     CHIP_KINDS,
     COLLECTIVE,

@@ -10,31 +10,13 @@ import numpy as np
 
 from tensorflow_ipu.costs.cost import TensorType
 from tensorflow_ipu.planner.memory import tile_mapping
-from tensorflow_ipu.planner.memory.always_live import Resident
+from tensorflow_ipu.planner.memory.residents import PlacedResident
 from tensorflow_ipu.planner.memory.tile_mapping import Interval
 from tensorflow_ipu.planner.workload import Buffer
 from tensorflow_ipu.util.short_repr import shows
 
 #: Category of the memory that an op needs while it runs.
 TEMPORARIES = "temporaries"
-
-
-class PlacedResident(NamedTuple):
-    """A resident of an IPU with its bytes on each tile.
-
-    Args:
-        resident: the tensor, buffer or code.
-        tiles: bytes on each tile, int64.
-    """
-
-    resident: Resident
-    tiles: np.ndarray
-
-    @property
-    def is_code(self) -> bool:
-        """Whether it is part of the program rather than a tensor: code, stacks, gaps."""
-        resident = self.resident
-        return resident.buffer is None and resident.name == resident.category
 
 
 class Stretch(NamedTuple):

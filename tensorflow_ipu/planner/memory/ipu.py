@@ -9,15 +9,14 @@ import numpy as np
 
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.planner.memory import always_live, code_size, liveness
-from tensorflow_ipu.planner.memory.always_live import STREAMED, Resident
+from tensorflow_ipu.planner.memory import code_size, liveness, residents
 from tensorflow_ipu.planner.memory.details import TEMPORARIES, MemoryDetails, Stretch
 from tensorflow_ipu.planner.memory.lifetimes import Liveness
 from tensorflow_ipu.planner.memory.liveness import Intervals, Order
 from tensorflow_ipu.planner.memory.peak import Transients
-from tensorflow_ipu.planner.memory.resident_layout import ResidentLayout
+from tensorflow_ipu.planner.memory.residents import STREAMED, Resident, ResidentLayout
 from tensorflow_ipu.planner.plan import Category, IpuMemory, LiveBuffer
-from tensorflow_ipu.planner.program import counted_ops
+from tensorflow_ipu.planner.program import structure
 from tensorflow_ipu.planner.program.accesses import INPUT_KIND
 from tensorflow_ipu.planner.program.placement import Placement
 from tensorflow_ipu.planner.settings import Settings
@@ -98,14 +97,12 @@ class _Work:
         self.loaded = np.zeros(len(workload.buffers), np.int64)
         for index, buffer in enumerate(workload.buffers):
             if buffer.variable is not None:
-                self.loaded[index] = always_live.loaded(workload.variables[buffer.variable])
+                self.loaded[index] = residents.loaded(workload.variables[buffer.variable])
         accesses = program.choices[0].accesses
         self.loads = liveness.streamed(accesses, program.order, ipu, self.loaded)
-        self.streams = list(
-            always_live.streams(workload, placement, ipu, program.settings.prefetch)
-        )
+        self.streams = list(residents.streams(workload, placement, ipu, program.settings.prefetch))
         here = np.flatnonzero(placement.ops == ipu)
-        repeated = counted_ops.repeated(workload.ops)
+        repeated = structure.repeated(workload.ops)
         self.code = code_size.parts(
             [(workload.ops[i], program.costs[i]) for i in here.tolist() if i not in repeated],
             program.settings.chip,
@@ -122,19 +119,17 @@ class _Work:
 
     def layout(self, choice: Liveness, reserved: bool) -> ResidentLayout:
         """Lays out the residents of a choice on tiles."""
-        program, residents = self.program, self._variables[reserved]
+        program, variables = self.program, self._variables[reserved]
         if not program.settings.offload_activations:
-            stashes = always_live.stashes(
-                choice.accesses, choice.stashes, self.ipu, choice.recompute
-            )
-            residents = [*residents, *stashes]
-        return ResidentLayout(residents, self.streams, self.code, program.settings)
+            stashes = residents.stashes(choice.accesses, choice.stashes, self.ipu, choice.recompute)
+            variables = [*variables, *stashes]
+        return ResidentLayout(variables, self.streams, self.code, program.settings)
 
     def _residents(self, reserved: bool) -> list[Resident]:
         """Returns variables and constants, with memory reserved for loaded parts."""
         workload, placement = self.program.workload, self.program.placement
-        free = always_live.largest_load(self.loads, self.loaded) if reserved else {}
-        return list(always_live.variables(workload, placement, self.ipu, free))
+        free = residents.largest_load(self.loads, self.loaded) if reserved else {}
+        return list(residents.variables(workload, placement, self.ipu, free))
 
 
 class _Ipu:

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
-from tensorflow_ipu.planner.memory import liveness, op_order, recomputation, stash
+from tensorflow_ipu.planner.memory import liveness, op_order, stash
 from tensorflow_ipu.planner.memory.liveness import Intervals, Order
 from tensorflow_ipu.planner.memory.stash import StageStash
 from tensorflow_ipu.planner.program.accesses import Accesses
@@ -111,7 +111,7 @@ class Lifetimes:
         if pipeline is not None:
             phases = stash.phases_of(workload)
             stashes = stash.find(workload, accesses, phases, pipeline)
-            found = recomputation.pipelined(
+            found = stash.pipelined(
                 workload,
                 accesses,
                 self.order,
@@ -123,9 +123,7 @@ class Lifetimes:
             )
             return Liveness(accesses, stashes, found, recompute)
         if recompute:
-            base = recomputation.local(
-                workload, accesses, self.order, base, pairs, self.placed.sections
-            )
+            base = stash.local(workload, accesses, self.order, base, pairs, self.placed.sections)
         return Liveness(accesses, (), base, recompute)
 
 

@@ -17,7 +17,7 @@ from tensorflow_ipu.costs.cost import Cost, Resources, TensorType
 from tensorflow_ipu.costs.label import worst
 from tensorflow_ipu.costs.rules import fused_map
 from tensorflow_ipu.planner.program import gelu
-from tensorflow_ipu.planner.program.counted_ops import UPDATE
+from tensorflow_ipu.planner.program.structure import UPDATE
 from tensorflow_ipu.planner.workload import TENSOR, Op, Operand, Workload
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
 from tensorflow_ipu.costs.rules import elementwise, zero_cost
 from tensorflow_ipu.planner.program.accesses import parents
-from tensorflow_ipu.planner.program.counted_ops import UPDATE
+from tensorflow_ipu.planner.program.structure import UPDATE
 from tensorflow_ipu.planner.workload import CONSTANT, Operand, Workload
 
 GELU, GELU_GRADIENT = "Gelu", "GeluGrad"

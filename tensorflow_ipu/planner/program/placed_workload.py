@@ -10,10 +10,14 @@ from tensorflow_ipu.planner.program import fused_maps, partial_gradients, remade
 from tensorflow_ipu.planner.program.accesses import Accesses
 from tensorflow_ipu.planner.program.fused_maps import FusedMaps
 from tensorflow_ipu.planner.program.partial_gradients import PartialGradient
-from tensorflow_ipu.planner.program.placement import Placement, find, moved_pipeline
-from tensorflow_ipu.planner.program.relocated import relocated
+from tensorflow_ipu.planner.program.placement import (
+    Placement,
+    find,
+    moved_pipeline,
+    relocated,
+)
 from tensorflow_ipu.planner.program.remade_values import RemadeValues
-from tensorflow_ipu.planner.program.sections import sections_of
+from tensorflow_ipu.planner.program.structure import sections_of
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.schedule import PipelineDescription
 

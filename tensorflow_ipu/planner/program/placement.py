@@ -1,4 +1,4 @@
-"""IPUs of ops and buffers, by the IPUs of the pipeline's stages."""
+"""IPUs of ops and buffers, and the Workload with its stages moved to other IPUs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tensorflow_ipu.planner.workload import TENSOR, Op, Workload
+from tensorflow_ipu.planner.program.structure import UPDATE
+from tensorflow_ipu.planner.workload import TENSOR, Copy, Op, Workload
 from tensorflow_ipu.schedule import PipelineDescription
+
+# --- IPUs of ops and buffers, by the IPUs of the pipeline's stages ---
 
 # Stands for the host, and for buffers that the host keeps.
 HOST = -1
@@ -123,3 +126,79 @@ def _follow(
     for index, kept in enumerate(workload.buffers):
         if kept.variable is not None and index in seen:
             variables[kept.variable] = buffers[index]
+
+
+# --- A Workload with its pipeline stages moved to the IPUs that Settings choose ---
+
+
+def relocated(
+    workload: Workload, description: PipelineDescription | None, found: Placement
+) -> Workload:
+    """Returns a Workload whose ops, buffers, variables and copies follow the stages.
+
+    Args:
+        workload: the program.
+        description: its pipeline, with stages where they are to be; None without one.
+        found: where everything is then.
+    """
+    if description == workload.pipeline:
+        return workload
+    moved = dataclasses.replace(
+        workload,
+        ops=tuple(
+            dataclasses.replace(op, ipu=_ipu_of(op, ipu, found))
+            for op, ipu in zip(workload.ops, found.ops.tolist())
+        ),
+        buffers=tuple(
+            buffer._replace(ipu=None if ipu == HOST else ipu)
+            for buffer, ipu in zip(workload.buffers, found.buffers.tolist())
+        ),
+        variables=tuple(
+            variable._replace(ipu=ipu)
+            for variable, ipu in zip(workload.variables, found.variables.tolist())
+        ),
+        ipus=found.ipus,
+        pipeline=description,
+    )
+    return dataclasses.replace(moved, copies=_between_stages(moved))
+
+
+def _ipu_of(op: Op, ipu: int, found: Placement) -> int | None:
+    """Returns the IPU of an op; an update that names no stage follows its variables."""
+    if ipu == HOST:
+        return None
+    if op.stage is None and op.phase == UPDATE:
+        for operand in op.inputs:
+            if operand.buffer is not None and found.buffers[operand.buffer] != HOST:
+                return int(found.buffers[operand.buffer])
+    return ipu
+
+
+def _between_stages(workload: Workload) -> tuple[Copy, ...]:
+    """Returns copies of results that a stage on another IPU uses, once for each IPU."""
+    makers: dict[int, int] = {}
+    found: dict[tuple[int, int], Copy] = {}
+    for index, op in enumerate(workload.ops):
+        if op.stage is None or op.ipu is None:
+            continue
+        for operand in op.inputs:
+            maker = makers.get(-1 if operand.buffer is None else operand.buffer)
+            if maker is None or operand.buffer is None:
+                continue
+            made, buffer = workload.ops[maker], workload.buffers[operand.buffer]
+            if made.ipu is not None and made.ipu != op.ipu:
+                copy = Copy(
+                    buffer.name,
+                    made.ipu,
+                    op.ipu,
+                    buffer.num_bytes,
+                    made.runs,
+                    made.stage,
+                    made.phase,
+                    buffer.label,
+                )
+                found.setdefault((operand.buffer, op.ipu), copy)
+        for operand in op.outputs:
+            if operand.buffer is not None and workload.buffers[operand.buffer].kind == TENSOR:
+                makers.setdefault(operand.buffer, index)
+    return tuple(found.values())

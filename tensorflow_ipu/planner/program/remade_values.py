@@ -20,7 +20,7 @@ import numpy as np
 from tensorflow_ipu.costs.rules import elementwise_table as table
 from tensorflow_ipu.costs.rules import zero_cost
 from tensorflow_ipu.planner.program.accesses import parents
-from tensorflow_ipu.planner.program.counted_ops import UPDATE
+from tensorflow_ipu.planner.program.structure import UPDATE
 from tensorflow_ipu.planner.workload import CONSTANT, TENSOR, VARIABLE, Op, Operand, Workload
 
 _MAPS = frozenset({"AddN", "Cast", *table.EXPRESSIONS, *table.NONLINEARITIES})

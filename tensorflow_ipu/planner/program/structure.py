@@ -6,25 +6,216 @@ Ops say themselves which phase of a training step they are part of (`Op.phase`).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.planner.program.layer_parts import wholes
-from tensorflow_ipu.planner.program.sections import (
-    BACKWARD,
-    FORWARD,
-    UPDATE,
-    mini_batches,
-    sections_of,
-    variables_of,
-)
-from tensorflow_ipu.planner.workload import Op, Operand, Workload
+from tensorflow_ipu.planner.workload import VARIABLE, Op, Operand, Workload
 
-__all__ = ["ACCUMULATOR", "BACKWARD", "FORWARD", "UPDATE", "Structure", "structure"]
+__all__ = ["ACCUMULATOR", "BACKWARD", "FORWARD", "Structure", "UPDATE", "structure"]
+
+
+# --- Sections of ops: forward pass, backward pass and weight update ---
+
+FORWARD = "forward"
+
+
+BACKWARD = "backward"
+
+
+UPDATE = "update"
+
+
+def mini_batches(workload: Workload) -> int:
+    """Returns the number of mini-batches of one replica in one launch.
+
+    Args:
+        workload: the program. Without feeds and pipelines a launch is one mini-batch.
+    """
+    if workload.pipeline is not None:
+        return max(1, workload.pipeline.mini_batches * workload.pipeline.repeat_count)
+    return max((op.runs for op in workload.ops if op.type == op_names.INFEED), default=1) or 1
+
+
+def variables_of(workload: Workload, op: Op) -> set[int]:
+    """Returns the indices of the variables that an op reads or writes."""
+    found = set()
+    for operand in (*op.inputs, *op.outputs):
+        if operand.buffer is not None:
+            buffer = workload.buffers[operand.buffer]
+            if buffer.kind == VARIABLE and buffer.variable is not None:
+                found.add(buffer.variable)
+    return found
+
+
+def sections_of(workload: Workload) -> tuple[str, ...]:
+    """Returns the section of each op: `forward`, `backward`, `update` or empty.
+
+    Args:
+        workload: the program, whose ops have phases by the dataflow.
+    """
+    begin, end = _loop(workload.ops)
+    return tuple(
+        (op.phase or FORWARD) if begin <= index < end else ""
+        for index, op in enumerate(workload.ops)
+    )
+
+
+def _loop(ops: Sequence[Op]) -> tuple[int, int]:
+    """Returns the range of ops of the innermost loop with all gradients, else with the feeds."""
+    gradients = [index for index, op in enumerate(ops) if op.phase == BACKWARD]
+    wanted = gradients or [i for i, op in enumerate(ops) if op.type == op_names.INFEED]
+    begin, end = 0, len(ops)
+    if not wanted:
+        return begin, end
+    for index, op in enumerate(ops):
+        if op.end > index + 1 and index < wanted[0] and wanted[-1] < op.end:
+            begin, end = index + 1, op.end
+    return begin, end
+
+
+# --- The ops that count: once for equal calls, in the costliest branch, in the loop ---
+
+
+def is_container(index: int, op: Op) -> bool:
+    """Returns whether an op runs others, which count themselves.
+
+    Args:
+        index: of the op.
+        op: the op.
+    """
+    return op.end > index + 1
+
+
+def repeated(ops: Sequence[Op]) -> frozenset[int]:
+    """Returns the ops whose code and vertices an IPU has already, from an earlier call.
+
+    Args:
+        ops: of a program. A call of a function that the program has once names it, as `outlined`.
+
+    Returns:
+        Their indices.
+    """
+    known: set[tuple[str, int | None]] = set()
+    found: set[int] = set()
+    for index, op in enumerate(ops):
+        name = op.attributes.get("outlined")
+        if name is None:
+            continue
+        if (name, op.ipu) in known:
+            found.update(range(index + 1, op.end))
+        known.add((name, op.ipu))
+    return frozenset(found)
+
+
+def taken(workload: Workload, cycles: np.ndarray) -> np.ndarray:
+    """Returns whether each op is counted: of a conditional's branches, only the dearest is.
+
+    Args:
+        workload: the program.
+        cycles: of each op with all its runs.
+    """
+    left = cycles.astype(np.float64)
+    counted = np.ones(len(workload.ops), bool)
+    # Inner conditionals come after outer ones, so they are decided before them.
+    for index in range(len(workload.ops) - 1, -1, -1):
+        op = workload.ops[index]
+        ranges = branches(workload.ops, index) if op_names.is_conditional(op.type) else {}
+        if len(ranges) > 1:
+            sums = {
+                branch: sum(float(left[begin:end].sum()) for begin, end in parts)
+                for branch, parts in ranges.items()
+            }
+            dearest = max(sums, key=lambda branch: (sums[branch], -branch))
+            for branch, parts in ranges.items():
+                for begin, end in parts if branch != dearest else ():
+                    left[begin:end] = 0.0
+                    counted[begin:end] = False
+    return counted
+
+
+def branches(ops: Sequence[Op], index: int) -> dict[int, list[tuple[int, int]]]:
+    """Returns the ops of each branch of a conditional as ranges, by the number of the branch.
+
+    Args:
+        ops: all ops.
+        index: of the conditional.
+    """
+    found: dict[int, list[tuple[int, int]]] = {}
+    position = index + 1
+    while position < ops[index].end:
+        end = max(ops[position].end, position + 1)
+        found.setdefault(ops[position].branch, []).append((position, end))
+        position = end
+    return found
+
+
+def enclosing(ops: Sequence[Op], members: Sequence[int]) -> tuple[int, int]:
+    """Returns the innermost range of ops, a function's or all, that some ops are in.
+
+    Args:
+        ops: all ops.
+        members: indices of some, in order; at least one.
+    """
+    begin, end = 0, len(ops)
+    for index in range(members[0]):
+        op = ops[index]
+        if is_container(index, op) and members[-1] < op.end:
+            begin, end = index + 1, op.end
+    return begin, end
+
+
+# --- Layers that are parts of another layer, such as attention projections ---
+
+# Parts with variables that a layer may have even if those are most of the program's: an attention
+# layer has four.
+_FEW = 4
+
+
+def wholes(layers: Mapping[str, bool]) -> dict[str, str]:
+    """Returns the layer that each part belongs to. Users cannot cut inside of one.
+
+    A scope with ops of its own besides inner layers is one layer, such as attention: the ops
+    between its projections are in its own scope. A scope with most layers of the program is the
+    program, or the trunk of it, where users do cut.
+
+    Args:
+        layers: whether each layer has variables, by the names of the layers with ops of their own.
+    """
+    trained = sum(layers.values())
+    inside: Counter[str] = Counter()
+    for name, has_variables in layers.items():
+        if has_variables:
+            inside.update(_enclosing(name, layers))
+    found = {}
+    for name in layers:
+        for scope in _enclosing(name, layers):
+            if inside[scope] < trained and inside[scope] <= max(_FEW, trained // 2):
+                found[name] = scope
+                break
+    return found
+
+
+def _enclosing(name: str, layers: Mapping[str, bool]) -> Iterator[str]:
+    """Returns the layers whose scopes a layer is in, outermost first."""
+    parts = name.split("/")
+    scopes = ("/".join(parts[:end]) for end in range(1, len(parts)))
+    return (scope for scope in scopes if scope in layers)
+
+
+# --- Section and layer of each op of a Workload ---
 
 _OPTIMIZER_STATE = "optimizer state"
+
+
 ACCUMULATOR = "accumulator"
+
+
 _SUM = "AddN"
+
+
 _WHOLE_NUMBERS = ("int32", "int64", "uint32", "uint64", "bool")
 
 

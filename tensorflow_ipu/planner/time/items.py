@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.costs.label import Label, worst
 from tensorflow_ipu.planner.plan import Segment
-from tensorflow_ipu.planner.program.counted_ops import is_container
+from tensorflow_ipu.planner.program.structure import is_container
 from tensorflow_ipu.planner.workload import Op, Workload
 
 # --- Ops and transfers of a launch with their cycles, before the timeline places them ---

@@ -12,7 +12,7 @@ from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.costs.label import Label, worst
 from tensorflow_ipu.planner.plan import Segment
-from tensorflow_ipu.planner.program.counted_ops import UPDATE, enclosing, is_container
+from tensorflow_ipu.planner.program.structure import UPDATE, enclosing, is_container
 from tensorflow_ipu.planner.time.items import (
     CHIP_KINDS,
     COLLECTIVE,

@@ -17,7 +17,7 @@ from tensorflow_ipu.costs.rules.elementwise import is_float
 from tensorflow_ipu.planner.plan import Plan, Timeline
 from tensorflow_ipu.planner.program import fused_maps
 from tensorflow_ipu.planner.program.resources import ResourceTable
-from tensorflow_ipu.planner.program.sections import mini_batches
+from tensorflow_ipu.planner.program.structure import mini_batches
 from tensorflow_ipu.planner.workload import Op, Workload
 
 # --- Throughput of a launch: elements of data, per second, and cycles for each ---

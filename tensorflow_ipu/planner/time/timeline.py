@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.planner.labels import median_label
-from tensorflow_ipu.planner.plan import OpTime, Segment, Timeline
+from tensorflow_ipu.planner.plan import OpTime, Segment, Timeline, median_label
 from tensorflow_ipu.planner.program.placed_workload import PlacedWorkload
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import work

@@ -26,7 +26,7 @@ from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.costs.cost import FREE, Cost
 from tensorflow_ipu.costs.label import Label, worst
 from tensorflow_ipu.planner.plan import Transfer
-from tensorflow_ipu.planner.program.counted_ops import is_container
+from tensorflow_ipu.planner.program.structure import is_container
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time.items import (
     COLLECTIVE,

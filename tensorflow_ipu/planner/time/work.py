@@ -8,10 +8,10 @@ import numpy as np
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.cost import Cost
-from tensorflow_ipu.planner.memory.recomputation import CHEAP
-from tensorflow_ipu.planner.program import counted_ops
+from tensorflow_ipu.planner.memory.stash import CHEAP
+from tensorflow_ipu.planner.program import structure
 from tensorflow_ipu.planner.program.placed_workload import PlacedWorkload
-from tensorflow_ipu.planner.program.sections import BACKWARD, FORWARD
+from tensorflow_ipu.planner.program.structure import BACKWARD, FORWARD
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import transfers
 from tensorflow_ipu.planner.time.items import Item, in_order, op_items
@@ -153,7 +153,7 @@ def _taken(workload: Workload, items: Sequence[Item]) -> list[Item]:
     for item in items:
         if 0 <= item.position < len(cycles):
             cycles[item.position] += item.cycles
-    counted = counted_ops.taken(workload, cycles)
+    counted = structure.taken(workload, cycles)
     return [
         item for item in items if not 0 <= item.position < len(counted) or counted[item.position]
     ]

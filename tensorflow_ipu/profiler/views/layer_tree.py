@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.planner.labels import median_label
 from tensorflow_ipu.planner.op_groups import group
-from tensorflow_ipu.planner.plan import Plan
+from tensorflow_ipu.planner.plan import Plan, median_label
 from tensorflow_ipu.profiler.breakdown import NO_LAYER, activations, layers_of_variables
 from tensorflow_ipu.profiler.views.operation import Operation
 

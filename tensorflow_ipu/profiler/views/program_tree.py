@@ -9,8 +9,7 @@ import numpy as np
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.planner.labels import median_label
-from tensorflow_ipu.planner.plan import Plan
+from tensorflow_ipu.planner.plan import Plan, median_label
 from tensorflow_ipu.planner.time.items import COLLECTIVE, HOST
 from tensorflow_ipu.planner.time.transfers import HOST_IN, HOST_OUT
 from tensorflow_ipu.planner.workload import Op

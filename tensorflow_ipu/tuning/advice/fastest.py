@@ -9,8 +9,7 @@ from typing import Any
 
 from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.planner.plan import Plan
-from tensorflow_ipu.planner.program.sections import BACKWARD
-from tensorflow_ipu.planner.program.structure import structure
+from tensorflow_ipu.planner.program.structure import BACKWARD, structure
 from tensorflow_ipu.tuning.advice.steps import Guide
 from tensorflow_ipu.tuning.advice.words import Step
 from tensorflow_ipu.tuning.search.best_first import Found, Search

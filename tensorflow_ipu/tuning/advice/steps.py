@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.plan import Plan
-from tensorflow_ipu.planner.program.sections import FORWARD, UPDATE
-from tensorflow_ipu.planner.program.structure import Structure, structure
+from tensorflow_ipu.planner.program.structure import FORWARD, UPDATE, Structure, structure
 from tensorflow_ipu.planner.time.throughput import reserved_ipus
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.tuning.advice import words

@@ -7,8 +7,7 @@ import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 
-from tensorflow_ipu.planner.program.sections import BACKWARD, UPDATE
-from tensorflow_ipu.planner.program.structure import ACCUMULATOR, Structure
+from tensorflow_ipu.planner.program.structure import ACCUMULATOR, BACKWARD, UPDATE, Structure
 from tensorflow_ipu.planner.workload import (
     TENSOR,
     VARIABLE,

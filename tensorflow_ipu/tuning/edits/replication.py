@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.planner.program.sections import BACKWARD, UPDATE, sections_of
-from tensorflow_ipu.planner.program.structure import ACCUMULATOR
+from tensorflow_ipu.planner.program.structure import ACCUMULATOR, BACKWARD, UPDATE, sections_of
 from tensorflow_ipu.planner.workload import TENSOR, VARIABLE, Op, Operand, Workload
 
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.planner.program.sections import FORWARD, UPDATE, variables_of
-from tensorflow_ipu.planner.program.structure import Structure
+from tensorflow_ipu.planner.program.structure import FORWARD, UPDATE, Structure, variables_of
 from tensorflow_ipu.planner.workload import TENSOR, Buffer, Copy, Op, Workload
 from tensorflow_ipu.schedule import PipelineDescription
 from tensorflow_ipu.tuning.edits import accumulation

@@ -7,8 +7,7 @@ from typing import Any
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.program.resources import CONVOLUTION, SLICE, family
-from tensorflow_ipu.planner.program.sections import BACKWARD
-from tensorflow_ipu.planner.program.structure import Structure
+from tensorflow_ipu.planner.program.structure import BACKWARD, Structure
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time.throughput import reserved_ipus
 from tensorflow_ipu.planner.workload import Workload

@@ -15,8 +15,7 @@ from tensorflow_ipu.costs.chip.links import link_cycles, links_between
 from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.planner.program import placed_workload
 from tensorflow_ipu.planner.program.resources import costs_of
-from tensorflow_ipu.planner.program.sections import BACKWARD, FORWARD
-from tensorflow_ipu.planner.program.structure import Structure
+from tensorflow_ipu.planner.program.structure import BACKWARD, FORWARD, Structure
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import pipeline_time, work
 from tensorflow_ipu.planner.workload import TENSOR, Workload

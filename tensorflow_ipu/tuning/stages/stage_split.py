@@ -16,8 +16,7 @@ import numpy as np
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.plan import Plan
-from tensorflow_ipu.planner.program.sections import BACKWARD, FORWARD
-from tensorflow_ipu.planner.program.structure import Structure, structure
+from tensorflow_ipu.planner.program.structure import BACKWARD, FORWARD, Structure, structure
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.schedule import PipelineDescription, PipelineSchedule

@@ -12,7 +12,7 @@ from tensorflow_ipu.configs.chips import BOW, MK2
 from tensorflow_ipu.costs.chip.links import link_cycles
 from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.planner.labels import median_label
+from tensorflow_ipu.planner.plan import median_label
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Copy
