@@ -94,12 +94,15 @@ def test_search_finds_a_word_of_a_page(site):
 
 
 def test_search_ranks_guides_before_the_project_pages(site):
+    names = ["keras", "guides/host_embeddings", "errors", "api/ipu.embedding_ops", "changelog"]
+    titles = ["Keras", "Host embeddings", "Errors", "ipu.embedding_ops", "Changelog"]
+    rank = "([page, title]) => Scorer.score([page, title, '', null, 15, `${page}.md`])"
     with browsers.launched() as browser, browsers.opened(browser, site / "search.html") as page:
-        rank = "page => Scorer.score([page, 'title', '', null, 15, `${page}.md`])"
-        scores = {
-            name: page.evaluate(rank, name) for name in ("keras", "changelog", "contributing")
-        }
-    assert scores["keras"] == 15 > max(scores["changelog"], scores["contributing"])
+        page.goto(f"{page.url.split('#')[0]}?q=host+embedding")
+        scores = [page.evaluate(rank, list(each)) for each in zip(names, titles)]
+        name = page.evaluate("Scorer.score(['api/x', 'x.HostEmbedding', '#x', '', 15, ''])")
+    keras, guide, errors, module, project = scores
+    assert guide > keras > errors == module > name > project
 
 
 def test_the_landing_page_leads_to_the_reference(site):
