@@ -173,7 +173,7 @@ function graphOp(model, op, isCenter) {
     `button.node${isCenter ? ".center" : ""}`,
     { type: "button", title: name, click: () => choose("op", op) },
     make("span", {}, bound ? swatch(bound, 8) : "", ` ${model.text(model.ops.type[op])}`),
-    make("small", {}, `${name.slice(name.lastIndexOf("/") + 1)}, ${cycles}`),
+    make("small", {}, `${cycles}, ${name.slice(name.lastIndexOf("/") + 1)}`),
   );
   return element;
 }
