@@ -33,8 +33,8 @@ def find(path: str) -> Path:
     """Returns the file of a report: see `load`."""
     given = Path(path)
     if not given.exists():
-        names = [each.name for each in given.parent.glob("*.json")]
-        meant = suggestion(given.name, names)
+        there = [each.name for each in given.parent.glob("*.json")]
+        meant = suggestion(given.name, there)
         raise FileNotFoundError(
             f"{path}: no such report or folder{meant or '.'}{'' if meant else _nearby(given)}"
         )
