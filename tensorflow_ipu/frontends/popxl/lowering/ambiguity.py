@@ -19,7 +19,8 @@ def check(graph: Graph) -> None:
 
     Raises:
         popart.popart_exception: If an op modifies a tensor that another op uses, and neither data
-            nor `in_sequence` decides which of the two is first.
+            nor `in_sequence` decides which of the two is first, and not both are calls that
+            modify it.
     """
     if not any(op.writes for op in graph.ops):
         return
@@ -60,15 +61,31 @@ def _roots(tensors: Iterable[Tensor]) -> list[Tensor]:
 def _before(ops: list[Op], numbers: dict[Op, int]) -> list[int]:
     """Returns for each op a set, as bits, of the ops that run before it in any order."""
     before: list[int] = []
+    # The last call that modifies a tensor in a part of the program.
+    calls: dict[tuple[Tensor, ExecutionContext], Op] = {}
     for op in ops:
         found = 0
         made_by = (tensor.producer for tensor in op.inputs)
-        for earlier in (*made_by, *op.after):
+        for earlier in (*made_by, *op.after, *_calls_before(op, calls)):
             if earlier is not None:
                 number = numbers[earlier]
                 found |= before[number] | 1 << number
         before.append(found)
     return before
+
+
+def _calls_before(op: Op, calls: dict[tuple[Tensor, ExecutionContext], Op]) -> list[Op]:
+    """Returns the calls that modify what a call modifies and were created before it; notes it.
+
+    Such calls stand in one order, that of creation: the updates of a variable by several graphs
+    need no `in_sequence`.
+    """
+    if not op.called:
+        return []
+    keys = [(root, op.execution_context) for root in _roots(op.inputs[i] for i in op.writes)]
+    earlier = [calls[key] for key in keys if key in calls]
+    calls.update(dict.fromkeys(keys, op))
+    return earlier
 
 
 def _message(writer: Op, user: Op) -> str:

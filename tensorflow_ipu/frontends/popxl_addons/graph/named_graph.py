@@ -183,7 +183,8 @@ class GraphWithNamedArgs:
         Args:
             grads_provided: tensors whose gradients are passed in; the outputs by default.
             grads_required: tensors whose gradients are returned; the inputs by default.
-            called_graphs_grad_info: gradient graphs of graphs that it calls.
+            called_graphs_grad_info: gradient graphs of graphs that it calls, in addition to those
+                that the graph knows. An empty mapping leaves those out.
             method: "build_grad" for that of the module, "autodiff" for the derived one, "auto" for
                 that of the module if it has one.
             force: whether it may be made once more.
@@ -209,7 +210,9 @@ class GraphWithNamedArgs:
         if module is not None and has_own and method != "autodiff":
             made = module.create_grad_graph(self, grads_provided, grads_required)
         else:
-            infos = {**self.called_graphs_grad_info, **_infos(called_graphs_grad_info)}
+            infos = _infos(called_graphs_grad_info)
+            if infos or called_graphs_grad_info is None:
+                infos = {**self.called_graphs_grad_info, **infos}
             made = differentiate(self.graph, grads_provided, grads_required, infos)
         self.autodiff_applied = True
         return made

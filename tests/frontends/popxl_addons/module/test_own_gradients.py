@@ -145,6 +145,17 @@ def test_graphs_with_own_gradients_are_differentiated_by_these_only(main):
         addons.autodiff(popxl.gir().create_graph(calls, spec, graph.args.w))
 
 
+def test_empty_gradient_graphs_replace_those_of_called_modules(main):
+    class Calls(addons.Module):
+        def build(self, x: popxl.Tensor):
+            return self.call_module(Square())(x)
+
+    graph = Calls().create_graph(popxl.TensorSpec((2, 4), popxl.float32))[1]
+    with pytest.raises(popxl.errors.popart_exception, match="marked as unsafe to autodiff"):
+        addons.autodiff(graph, called_graphs_grad_info={})
+    assert addons.autodiff(graph).graph.inputs
+
+
 class TwoByTwo(addons.Module):
     """Two outputs of two inputs and two variables."""
 

@@ -67,6 +67,24 @@ def test_inputs_by_reference_are_written_back_and_others_are_not():
     }
 
 
+def test_calls_that_modify_one_tensor_keep_their_order():
+    def raise_(x: popxl.TensorByRef, by: popxl.Tensor):
+        x += by
+
+    def double(x: popxl.TensorByRef):
+        ops.add_(x, x)
+
+    def build(x):
+        total = x * 1
+        ops.call(graph_of(raise_, total, x), total, x)
+        ops.call(graph_of(double, total), total)
+        with popxl.in_sequence():  # no data order a read after the calls
+            ops.call(graph_of(double, total), total)
+            return {"total": total + 0}
+
+    assert run(build) == {"total": [8, 16]}
+
+
 def test_repeat_carries_outputs_and_inputs_by_reference():
     def body(x: popxl.Tensor, total: popxl.TensorByRef, step: popxl.Tensor):
         total += x
