@@ -12,6 +12,7 @@ from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instances import Instances, of_poprun
 from tensorflow_ipu.frontends import drawings
 from tensorflow_ipu.frontends.popxl import subgraphs
+from tensorflow_ipu.frontends.popxl.core.integers import as_int
 from tensorflow_ipu.frontends.popxl.core.session_options import PbIr, SessionOptions
 from tensorflow_ipu.frontends.popxl.graph import Graph, reachable
 from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
@@ -289,6 +290,7 @@ class Ir:
 
 def _number(name: str, value: Any) -> int:
     """Returns a number of replicas or transfers."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    number = as_int(value)
+    if number is None or number < 1:
         raise ValueError(f"{name} must be an integer >= 1. Received: {value!r}")
-    return value
+    return number

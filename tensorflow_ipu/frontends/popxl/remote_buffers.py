@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tensorflow_ipu.frontends.popxl import context, dtypes
+from tensorflow_ipu.frontends.popxl.core.integers import as_int
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
@@ -79,9 +80,10 @@ class RemoteBuffer:
 
     @entries.setter
     def entries(self, entries: int) -> None:
-        if isinstance(entries, bool) or not isinstance(entries, int) or entries < 1:
+        number = as_int(entries)
+        if number is None or number < 1:
             raise ValueError(f"Entries must be a non-zero, positive integer. Received: {entries!r}")
-        self._entries = entries
+        self._entries = number
 
     @property
     def meta_shape(self) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from typing import Any, Union
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops, transforms
+from tensorflow_ipu.frontends.popxl.core.integers import as_int
 from tensorflow_ipu.frontends.popxl_addons.dot_tree import DotTree
 from tensorflow_ipu.frontends.popxl_addons.graph import GraphWithNamedArgs
 from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
@@ -98,11 +99,13 @@ def named_variable_buffers(
 
 def _shard_over(name: str, asked: Any, group: popxl.ReplicaGrouping) -> int:
     """Returns over how many replicas of its group a variable is sharded."""
-    over = {True: group.group_size, False: 1}[asked] if isinstance(asked, bool) else asked
-    if not isinstance(over, int) or not 1 <= over <= group.group_size:
+    if isinstance(asked, bool):
+        return group.group_size if asked else 1
+    over = as_int(asked)
+    if over is None or not 1 <= over <= group.group_size:
         raise ValueError(
             f"{name}: shard_over must be a bool or from 1 to {group.group_size}, the size of the "
-            f"group. Received: {over!r}"
+            f"group. Received: {asked!r}"
         )
     return over
 

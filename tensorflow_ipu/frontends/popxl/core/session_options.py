@@ -26,6 +26,7 @@ from tensorflow_ipu.frontends.option_groups import (
     ExperimentalSettings,
     ReplicatedCollectivesSettings,
 )
+from tensorflow_ipu.frontends.popxl.core.integers import as_int
 from tensorflow_ipu.util.notices import warn_once
 
 _PROPORTION, _PARTIALS = "availableMemoryProportion", "partialsType"
@@ -266,9 +267,11 @@ class SessionOptions:
             ValueError: If a value is none that the option may have.
         """
         found: dict[str, Any] = {}
-        tiles = self.value("numIOTiles")
-        if isinstance(tiles, bool) or not isinstance(tiles, int) or tiles < 0:
-            raise ValueError(f"numIOTiles must be a number of tiles. Received: {tiles!r}")
+        tiles = as_int(self.value("numIOTiles"))
+        if tiles is None or tiles < 0:
+            raise ValueError(
+                f"numIOTiles must be a number of tiles. Received: {self.value('numIOTiles')!r}"
+            )
         if tiles:
             found["io_tiles"] = tiles
         for option, attribute in (

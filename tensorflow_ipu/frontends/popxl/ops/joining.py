@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.frontends.popxl import building
 from tensorflow_ipu.frontends.popxl.core import shapes, views
+from tensorflow_ipu.frontends.popxl.core.integers import as_int
 from tensorflow_ipu.frontends.popxl.core.kinds import (
     OpKind,
     register,
@@ -105,13 +106,16 @@ def split(t: Tensor, splits: int | Sequence[int], axis: int = 0) -> list[Tensor]
     """
     building.check_tensor(t)
     axis = shapes.positive_axis(axis, t.rank, "Split")
-    if isinstance(splits, int):
-        if splits < 1 or t.shape[axis] % splits:
+    parts = as_int(splits)
+    if parts is not None:
+        if parts < 1 or t.shape[axis] % parts:
             raise ValueError(
-                f"{splits} does not equally divide {t.shape[axis]}, the size of the axis {axis}."
+                f"{parts} does not equally divide {t.shape[axis]}, the size of the axis {axis}."
             )
-        splits = [t.shape[axis] // splits] * splits
-    return building.add_all(_SPLIT, [t], splits=tuple(splits), axis=axis)
+        sizes = (t.shape[axis] // parts,) * parts
+    else:
+        sizes = tuple(splits)
+    return building.add_all(_SPLIT, [t], splits=sizes, axis=axis)
 
 
 def _same_type(ts: Sequence[Tensor]) -> Sequence[Tensor]:

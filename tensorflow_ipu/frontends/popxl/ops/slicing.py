@@ -10,6 +10,7 @@ import numpy as np
 
 from tensorflow_ipu.frontends.popxl import building, context, dtypes, tensor
 from tensorflow_ipu.frontends.popxl.core import shapes, views
+from tensorflow_ipu.frontends.popxl.core.integers import as_int
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register, tensor_method
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
@@ -118,7 +119,8 @@ def subsample(t: Tensor, strides: int | Sequence[int]) -> Tensor:
         popart.popart_exception: If a stride is 0.
     """
     building.check_in_graph(context.get_current_graph(), [t])
-    steps = [strides] if isinstance(strides, int) else list(strides)
+    step = as_int(strides)
+    steps = list(strides) if step is None else [step]
     if len(steps) > t.rank:
         raise ValueError(
             f"The length of strides, {len(steps)}, must not be greater than the rank, {t.rank}."

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
+from tensorflow_ipu.frontends.popxl.core.integers import as_int
 from tensorflow_ipu.frontends.popxl_addons.core import initial
 from tensorflow_ipu.frontends.popxl_addons.core.torch_values import FromTorch
 from tensorflow_ipu.frontends.popxl_addons.module import Module
@@ -48,9 +49,8 @@ class Conv2D(FromTorch, Module):
         """
         super().__init__()
         self.out_channels = out_channels
-        self.kernel_size = (
-            (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
-        )
+        side = as_int(kernel_size)
+        self.kernel_size = tuple(kernel_size) if side is None else (side, side)
         self.strides = strides
         self.pad_type = paddings if isinstance(paddings, str) else "not_set"
         self.paddings = (0, 0, 0, 0) if isinstance(paddings, str) else paddings

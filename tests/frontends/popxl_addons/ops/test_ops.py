@@ -61,7 +61,7 @@ def test_angles_are_computed_in_the_type_of_the_tables(dtype):
 def test_rotations_need_tables_of_their_shape():
     with popxl.Ir().main_graph:
         t = popxl.constant(T)
-        sin, cos = rotary_pos_embed.trig_table_constants(5, 8)
+        sin, cos = rotary_pos_embed.trig_table_constants(5, 8, dtype=np.float32)
         rotate = rotary_pos_embed.rotary_pos_embed
         with pytest.raises(ValueError, match="cos must have the shape"):
             rotate(t, sin, sin.transpose())

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tensorflow_ipu import op_names
 from tensorflow_ipu.frontends.popxl import building, context
 from tensorflow_ipu.frontends.popxl.core import shapes
+from tensorflow_ipu.frontends.popxl.core.integers import as_int
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
@@ -151,7 +152,7 @@ def replicated_all_gather(
             fit the replicas.
         popart.popart_exception: If there is no such axis, or shards do not fill the meta shape.
     """
-    if isinstance(axis, bool) or not isinstance(axis, int):
+    if as_int(axis) is None:
         raise ValueError(f"Axis should be an int. Received: axis={axis!r}")
     if output_shape not in _OUTPUT_SHAPES:
         raise ValueError(

@@ -52,22 +52,54 @@ def _index_shape(
     )
 
 
+def _covered(data: tuple[int, ...], indices: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the shape of the part of the data that indices cover which are not broadcast.
+
+    Args:
+        data: shape of the data.
+        indices: shape of the indices.
+
+    Raises:
+        popart.popart_exception: If the indices have another rank, or are larger.
+    """
+    if len(indices) != len(data):
+        raise popart_exception(
+            "Invalid rank for indices input. ScatterReduce with enable_index_broadcast=False needs "
+            f"indices of the rank of the data, {len(data)}. Received the shape {indices}."
+        )
+    if any(own > whole for own, whole in zip(indices, data)):
+        raise popart_exception(
+            "ScatterReduce with enable_index_broadcast=False needs indices that are not larger "
+            f"than the data {data} in any dimension. Received the shape {indices}."
+        )
+    return indices
+
+
 def _reduce_spec(
-    specs: shapes.Specs, reduction: str, axis: int, size: int, groups: int, **_: Any
+    specs: shapes.Specs,
+    reduction: str,
+    axis: int,
+    size: int,
+    groups: int,
+    is_broadcast: bool,
+    **_: Any,
 ) -> list[TensorSpec]:
     data, indices = specs[:2]
     check_indices(indices, "ScatterReduce")
     _check_groups("ScatterReduce", data, indices, axis, groups)
-    _index_shape(data.shape, indices.shape, axis, groups)
-    shape = list(data.shape)
+    if is_broadcast:
+        _index_shape(data.shape, indices.shape, axis, groups)
+    shape = list(data.shape if is_broadcast else _covered(data.shape, indices.shape))
     shape[axis] = size
     for start in specs[2:]:
         shapes.check_same_types([data, start], "ScatterReduce")
-        if start.shape != tuple(shape):
+        is_large = start.rank == len(shape) and all(n >= m for n, m in zip(start.shape, shape))
+        if not is_large:
             raise popart_exception(
-                f"ScatterReduce: initial_values must have the shape {tuple(shape)}. Received: "
-                f"{start.shape}"
+                f"ScatterReduce: initial_values must have the shape {tuple(shape)}, or a larger "
+                f"one. Received: {start.shape}"
             )
+        shape = list(start.shape)
     return [data.with_shape(tuple(shape))]
 
 
@@ -88,14 +120,16 @@ def _reduce(
     axis: int,
     size: int,
     groups: int,
+    is_broadcast: bool,
     **_: Any,
 ) -> Any:
+    own = tuple(indices.shape)
+    if not is_broadcast:
+        data = tf.slice(data, [0] * len(own), own)
     shape = list(data.shape)
     shape[axis] = size
     initial = start[0] if start else tf.fill(shape, _start(reduction, data.dtype))
-    spread = tf.reshape(
-        indices, _index_shape(tuple(data.shape), tuple(indices.shape), axis, groups)
-    )
+    spread = tf.reshape(indices, _index_shape(tuple(data.shape), own, axis, groups))
     places = coordinates(tf.broadcast_to(tf.cast(spread, tf.int32), data.shape), axis)
     return _SCATTERS[reduction](initial, places, data)
 
@@ -111,10 +145,10 @@ def _gather_spec(specs: shapes.Specs, axis: int, groups: int, **_: Any) -> list[
 def _gather(t: Any, indices: Any, axis: int, groups: int, zero_out_of_range: bool, **_: Any) -> Any:
     batch = 1 if groups > 1 else 0
     indices, size = tf.cast(indices, tf.int32), t.shape[axis]
-    if not zero_out_of_range:
-        return tf.gather(t, indices, axis=axis, batch_dims=batch)
     inside = tf.logical_and(indices >= 0, indices < size)
     found = tf.gather(t, tf.clip_by_value(indices, 0, size - 1), axis=axis, batch_dims=batch)
+    if not zero_out_of_range:
+        return found
     shape = [1] * len(found.shape)
     shape[axis : axis + len(indices.shape) - batch] = indices.shape[batch:]
     if batch:
@@ -156,11 +190,12 @@ def scatter_reduce(
             the axis go.
         reduction: "sum", "max", "min", or "none" for the last of them.
         initial_values: what is there before; else nothing: 0, or for "max" and "min" what is less
-            or more than all numbers.
+            or more than all numbers. The result has their shape.
         axis: the axis; negative ones count from the last.
         axis_size: size of the axis in the result, if there are no initial values.
-        enable_index_broadcast: whether a vector of indices is spread while the op runs; results are
-            the same.
+        enable_index_broadcast: whether a vector of indices stands for all elements along the axis.
+            Else only the corner of the data is reduced that the indices cover: they have its rank,
+            and the result has their shape but for the axis.
         available_memory_proportion: the part of a tile's memory that the op may use.
 
     Raises:
@@ -226,6 +261,7 @@ def grouped_scatter_reduce(
         axis=axis,
         size=size,
         groups=group_size,
+        is_broadcast=enable_index_broadcast,
         memory_proportion=available_memory_proportion,
     )
 
@@ -246,7 +282,8 @@ def groupedgather(
         axis: the axis of `t`; with several groups not the first.
         group_size: how many groups there are.
         available_memory_proportion: the part of a tile's memory that the op may use.
-        zero_OOR: whether elements for indices that are out of range are 0. Else they are an error.
+        zero_OOR: whether elements for indices that are out of range are 0. Else they are any
+            elements.
 
     Raises:
         popart.popart_exception: If there is no such axis, or groups are not along the first one.

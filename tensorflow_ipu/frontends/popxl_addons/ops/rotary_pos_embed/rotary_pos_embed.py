@@ -8,6 +8,7 @@ import numpy as np
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
+from tensorflow_ipu.frontends.popxl.dtypes import DTypeLike
 
 __all__ = ["rotary_pos_embed", "trig_table_constants", "trig_tables"]
 
@@ -80,7 +81,7 @@ def trig_tables(
 
 
 def trig_table_constants(
-    seq_len: int, rotary_dim: int, base: int = 10000, dtype: popxl.dtype = popxl.float32
+    seq_len: int, rotary_dim: int, base: int = 10000, dtype: DTypeLike = popxl.float32
 ) -> tuple[popxl.Tensor, popxl.Tensor]:
     """Returns the tables of `trig_tables` as constants of the current graph.
 
@@ -90,5 +91,6 @@ def trig_table_constants(
         base: how far apart the frequencies are.
         dtype: the type of the constants.
     """
+    dtype = popxl.dtype.as_dtype(dtype)
     sin, cos = trig_tables(seq_len, rotary_dim, base, dtype.as_numpy())
     return popxl.constant(sin, dtype, "sin"), popxl.constant(cos, dtype, "cos")

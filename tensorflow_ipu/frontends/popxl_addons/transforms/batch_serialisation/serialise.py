@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Union
 
 from tensorflow_ipu.frontends import popxl
+from tensorflow_ipu.frontends.popxl.core.integers import as_int
 from tensorflow_ipu.frontends.popxl_addons.graph import GraphWithNamedArgs
 from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.transforms.batch_serialisation.handles import (
@@ -176,7 +177,8 @@ def _check_counts(steps: int, rows: int, io_mode: str) -> None:
     if io_mode not in _IO_MODES:
         raise ValueError(f"Unknown 'io_mode': {io_mode!r}. Expected one of {_IO_MODES}.")
     for name, count in (("steps", steps), ("rows", rows)):
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        number = as_int(count)
+        if number is None or number < 1:
             raise ValueError(f"{name} must be an integer of at least 1. Received: {count!r}")
     if io_mode == "io_overlapped" and steps < 2:
         notices.warn_once(

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from popxl import ops
 
+from tests.support import popxl_programs
 from tests.support.popxl_cases import Case, check
 
 X = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
@@ -96,6 +97,20 @@ CASES = [
         [GROUPS, np.array([[2, 3], [-1, 0]], np.int32)],
     ),
     Case("one_group", lambda t, i: ops.groupedgather(t, i), tf.gather, [X, ROWS]),
+    Case(
+        "corner",
+        lambda t, i: ops.scatter_reduce(t, i, "sum", axis_size=2, enable_index_broadcast=False),
+        lambda t, i: by_place(tf.pad(t[:3, :2], [[0, 0], [0, 1]]), tf.pad(i, [[0, 0], [0, 1]]))[
+            :, :2
+        ],
+        [X, PLACES[:3, :2].copy()],
+    ),
+    Case(
+        "larger_start",
+        lambda t, i, s: ops.scatter_reduce(t, i, "sum", s, enable_index_broadcast=False),
+        lambda t, i, s: s + tf.pad(by_place(t, i), [[0, 1], [0, 2]]),
+        [X, PLACES, np.ones((3, 5), np.float32)],
+    ),
 ]
 
 
@@ -140,6 +155,16 @@ def test_integers_start_from_the_least_and_the_largest():
             "initial_values must have the shape",
         ),
         (
+            lambda t, i: ops.scatter_reduce(t, i, "sum", None, 0, 2, False),
+            popxl.errors.popart_exception,
+            "Invalid rank for indices",
+        ),
+        (
+            lambda t, i: ops.scatter_reduce(t[:2], i.reshape((4, 1)), "sum", None, 0, 2, False),
+            popxl.errors.popart_exception,
+            "not larger than the data",
+        ),
+        (
             lambda t, i: ops.groupedgather(t, i, 0, 4),
             popxl.errors.popart_exception,
             "must be the groups",
@@ -149,3 +174,11 @@ def test_integers_start_from_the_least_and_the_largest():
 def test_what_does_not_fit_is_refused(build, error, message):
     with popxl.Ir().main_graph, pytest.raises(error, match=message):
         build(popxl.variable(X), popxl.variable(ROWS))
+
+
+def test_indices_out_of_range_take_any_element():
+    rows = np.array([[1, 9, 0], [-1, 0, 2]], np.int32)
+    found = popxl_programs.run(lambda t, i: {"y": ops.groupedgather(t, i, 1, 2)}, [GROUPS, rows])[
+        "y"
+    ]
+    np.testing.assert_array_equal(found[0, ::2], GROUPS[0, [1, 0]])
