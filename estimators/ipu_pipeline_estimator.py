@@ -21,7 +21,7 @@ from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedQueue, feed_of
 from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.ops.pipeline import stages, update
-from tensorflow_ipu.ops.pipeline.arguments import input_list
+from tensorflow_ipu.ops.pipeline.pipeline_arguments import input_list
 from tensorflow_ipu.training import optimizer_steps
 
 __all__ = ["IPUPipelineEstimator", "IPUPipelineEstimatorSpec"]

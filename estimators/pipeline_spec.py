@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.device import system
-from tensorflow_ipu.ops.pipeline import arguments, mapping
+from tensorflow_ipu.ops.pipeline import pipeline_arguments
 from tensorflow_ipu.util.short_repr import shows
 
 ModeKeys = tf.estimator.ModeKeys
@@ -130,8 +130,10 @@ class IPUPipelineEstimatorSpec(
     def devices(self) -> frozenset[int]:
         """The IPUs that the stages are on, within those of a replica."""
         if self.device_mapping is not None:
-            return frozenset(tf.nest.flatten(self.device_mapping)) - {mapping.ALL_IPUS}
-        devices = mapping.stage_devices(None, self.computational_stages, self._serialization)
+            return frozenset(tf.nest.flatten(self.device_mapping)) - {pipeline_arguments.ALL_IPUS}
+        devices = pipeline_arguments.stage_devices(
+            None, self.computational_stages, self._serialization
+        )
         return frozenset(ipu for members in devices for ipu in members)
 
     @property
@@ -217,7 +219,7 @@ def _stages(value: Any) -> Any:
 
 def _count(value: Any) -> int:
     """Returns the number of mini-batches, which the number of steps of a run depends on."""
-    count = arguments.mini_batch_count(value)
+    count = pipeline_arguments.mini_batch_count(value)
     if not isinstance(count, int):
         raise ValueError(
             "gradient_accumulation_count of an IPUPipelineEstimatorSpec must be known when the "

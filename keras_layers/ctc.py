@@ -11,8 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.keras_layers.registration import registered
-from tensorflow_ipu.ops import nn_ops
-from tensorflow_ipu.ops.ctc import arguments
+from tensorflow_ipu.ops import ctc_ops, nn_ops
 
 
 @registered
@@ -35,7 +34,7 @@ class CTCLoss(tf.keras.layers.Layer):
         # Data keep their type: a policy of mixed precision must not make them less precise.
         kwargs.setdefault("autocast", False)
         super().__init__(**kwargs)
-        self.blank_index = arguments.integer(blank_index, "blank_index")
+        self.blank_index = ctc_ops.checked_integer(blank_index, "blank_index")
         self.from_logits = from_logits
 
     def call(
@@ -100,9 +99,9 @@ class CTCInferenceLayer(tf.keras.layers.Layer):
     ) -> None:
         kwargs.setdefault("autocast", False)
         super().__init__(**kwargs)
-        self.blank_index = arguments.integer(blank_index, "blank_index")
-        self.beam_width = arguments.integer(beam_width, "beam_width")
-        self.top_paths = arguments.integer(top_paths, "top_paths")
+        self.blank_index = ctc_ops.checked_integer(blank_index, "blank_index")
+        self.beam_width = ctc_ops.checked_integer(beam_width, "beam_width")
+        self.top_paths = ctc_ops.checked_integer(top_paths, "top_paths")
         self.from_logits = from_logits
         if not 1 <= self.top_paths <= self.beam_width:
             raise ValueError(

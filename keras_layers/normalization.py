@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from tensorflow_ipu.keras_layers.registration import registered
 from tensorflow_ipu.ops import normalization_ops
-from tensorflow_ipu.ops.nn import group_normalization
 
 Initializer = Any  # whatever `tf.keras.initializers.get` takes
 
@@ -101,11 +100,11 @@ class GroupNormalization(tf.keras.layers.Layer):
         """
         del training
         inputs = normalization_ops.float_tensor(type(self).__name__, inputs)
-        return group_normalization.normalize(
+        return normalization_ops.normalize(
             inputs, self.gamma, self.beta, self._grouping(inputs.shape), self.epsilon
         )
 
-    def _grouping(self, shape: tf.TensorShape) -> group_normalization.Grouping:
+    def _grouping(self, shape: tf.TensorShape) -> normalization_ops.Grouping:
         return normalization_ops.grouping_of(
             shape, self.channels_axis, self.groups, self.strided_channel_grouping, self.name
         )
@@ -175,7 +174,7 @@ class InstanceNormalization(GroupNormalization):
             **kwargs,
         )
 
-    def _grouping(self, shape: tf.TensorShape) -> group_normalization.Grouping:
+    def _grouping(self, shape: tf.TensorShape) -> normalization_ops.Grouping:
         return normalization_ops.grouping_of(shape, self.channels_axis, None, False, self.name)
 
     def get_config(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from tensorflow.python.framework import smart_cond
 
 from tensorflow_ipu.ops import rand_ops
 from tensorflow_ipu.ops.rnn import arguments as _rnn_arguments
-from tensorflow_ipu.ops.rnn.activations import (
+from tensorflow_ipu.ops.rnn.arguments import (
     ACTIVATIONS,
     LINEAR,
     RECURRENT_ACTIVATIONS,

@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
+from tensorflow.python.framework import ops
 
 import tensorflow_ipu
-from tensorflow_ipu.ops.custom import expression as _vertex_expression
-from tensorflow_ipu.ops.custom import user_op
+from tensorflow_ipu.ops import codelet_expressions
+from tensorflow_ipu.runtime import native
 
 _TYPES = (
     *(tf.float16, tf.bfloat16, tf.float32, tf.bool),
@@ -45,7 +47,7 @@ def codelet_expression_op(vertex_expression: Callable[..., Any], *args: Any) -> 
     """
     if not callable(vertex_expression):
         raise TypeError(f"vertex_expression must be a function. Received: {vertex_expression!r}")
-    expression = _vertex_expression.trace(vertex_expression, len(args))
+    expression = codelet_expressions.trace(vertex_expression, len(args))
     with tf.name_scope("codelet_expression_op"):
         tensors = _elementwise_arguments(args)
         shape = _broadcast_shape(tensors)
@@ -96,8 +98,8 @@ def cpu_user_operation(
         ValueError: Another argument is wrong; it says which.
         tf.errors.NotFoundError: When the program is compiled: the library or a function is missing.
     """
-    return user_op.call(
-        user_op.CPU,
+    return call_user_op(
+        CPU,
         inputs,
         library_path,
         outs,
@@ -149,8 +151,8 @@ def precompiled_user_op(
     """
     if not isinstance(gp_path, (str, os.PathLike)):
         raise ValueError(f"gp_path must be a path. Received: gp_path={gp_path!r}")
-    return user_op.call(
-        user_op.PRECOMPILED,
+    return call_user_op(
+        PRECOMPILED,
         inputs,
         library_path,
         outs,
@@ -206,3 +208,228 @@ def _broadcast_shape(tensors: Sequence[tf.Tensor]) -> tf.TensorShape:
             "codelet_expression_op takes tensors whose shapes broadcast with each other. Received: "
             f"{', '.join(map(str, shapes))}"
         ) from None
+
+
+# --- Arguments, op and gradients ---
+
+CPU = "IpuCpuUserOperation"
+PRECOMPILED = "IpuPrecompiledUserOp"
+_OUTS = ("output_types", "output_shapes")
+_TENSOR_TYPES = frozenset(
+    {tf.float16, tf.bfloat16, tf.float32, tf.int8, tf.uint8, tf.int16, tf.uint16, tf.int32}
+    | {tf.uint32, tf.int64, tf.uint64, tf.bool}
+)
+
+
+def call_user_op(
+    kind: str,
+    inputs: Any,
+    library_path: Any,
+    outs: dict[str, Any] | None,
+    name: str,
+    op_name: str,
+    separate_gradients: bool,
+    inputs_with_gradients: Sequence[int] | None,
+    attributes: str | None,
+    gradient_attributes: str | None,
+) -> Any:
+    """Adds a custom operation.
+
+    Args:
+        kind: `CPU` or `PRECOMPILED`.
+        inputs: this and the others are as in `custom_ops.cpu_user_operation`.
+        library_path: see there.
+        outs: see there.
+        name: see there.
+        op_name: see there.
+        separate_gradients: see there.
+        inputs_with_gradients: see there.
+        attributes: see there.
+        gradient_attributes: see there.
+
+    Returns:
+        A list of its outputs. Without outputs, the operation (None when executed eagerly).
+
+    Raises:
+        TypeError: A tensor is of a type that the device lacks, or a path or name is not a string.
+        ValueError: Another argument is wrong.
+    """
+    types, shapes = _outputs(outs)
+    tensors = [_input(tensor) for tensor in _listed(inputs)]
+    if not isinstance(op_name, str) or not op_name.isidentifier():
+        raise ValueError(
+            "op_name must be the name of a function in the library, such as 'Build'. Received: "
+            f"op_name={op_name!r}"
+        )
+    results = _add(
+        kind,
+        tensors,
+        types,
+        output_shapes=shapes,
+        library_path=_path(library_path),
+        op_name=op_name,
+        attributes=_text(attributes, "attributes"),
+        gradient_attributes=_text(gradient_attributes, "gradient_attributes"),
+        separate_gradients=bool(separate_gradients),
+        gradient_inputs=_indices(inputs_with_gradients, len(tensors)),
+        name=name or "UserOp",
+    )
+    return results if types or not tf.executing_eagerly() else None
+
+
+def _add(kind: str, inputs: list[tf.Tensor], types: list[tf.DType], **attributes: Any) -> Any:
+    module = native.ops()
+    add = module.ipu_cpu_user_operation if kind == CPU else module.ipu_precompiled_user_op
+    if tf.executing_eagerly():
+        # TensorFlow keeps the kernels of equal calls, and with them the library.
+        attributes["library_hash"] = _version(attributes["library_path"])
+    return add(inputs=inputs, output_types=types, **attributes)
+
+
+def _version(path: str | bytes) -> str:
+    """Returns what changes when a file does; "" if there is none, which the kernel reports."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ""
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
+
+
+def _listed(inputs: Any) -> list[Any]:
+    if isinstance(inputs, (list, tuple)):
+        return list(inputs)
+    if isinstance(inputs, (tf.Tensor, tf.Variable, np.ndarray)):
+        return [inputs]
+    raise TypeError(f"inputs must be a list of tensors. Received: inputs={inputs!r}")
+
+
+def _input(value: Any) -> tf.Tensor:
+    tensor = tf.convert_to_tensor(value)
+    if tensor.dtype not in _TENSOR_TYPES:
+        raise TypeError(
+            f"Custom operations take tensors of {_type_names()}. Received: {tensor.dtype.name}. "
+            "Cast the tensor with tf.cast."
+        )
+    return tensor
+
+
+def _type_names() -> str:
+    return ", ".join(sorted(dtype.name for dtype in _TENSOR_TYPES))
+
+
+def _outputs(outs: dict[str, Any] | None) -> tuple[list[tf.DType], list[tf.TensorShape]]:
+    """Returns types and shapes of the outputs."""
+    if outs is None:
+        return [], []
+    expected = "a dictionary of two lists, output_types and output_shapes"
+    if not isinstance(outs, dict) or set(outs) != set(_OUTS):
+        raise ValueError(f"outs must be {expected}. Received: outs={outs!r}")
+    types, shapes = (outs[key] for key in _OUTS)
+    for key, value in zip(_OUTS, (types, shapes)):
+        if not isinstance(value, (list, tuple)):
+            raise ValueError(f"outs must be {expected}. Received: {key}={value!r}")
+    if len(types) != len(shapes):
+        raise ValueError(
+            "output_types and output_shapes must have one entry for each output. Received: "
+            f"{len(types)} types and {len(shapes)} shapes"
+        )
+    return [_output_type(dtype) for dtype in types], [_output_shape(shape) for shape in shapes]
+
+
+def _output_type(value: Any) -> tf.DType:
+    try:
+        dtype = tf.as_dtype(value)
+    except TypeError:
+        dtype = None
+    if dtype not in _TENSOR_TYPES:
+        raise ValueError(f"output_types must be of {_type_names()}. Received: {value!r}")
+    return dtype
+
+
+def _output_shape(value: Any) -> tf.TensorShape:
+    try:
+        shape = tf.TensorShape(value)
+    except (TypeError, ValueError):
+        shape = None
+    if shape is None or not shape.is_fully_defined():
+        raise ValueError(
+            f"output_shapes must be shapes with all dimensions known. Received: {value!r}"
+        )
+    return shape
+
+
+def _path(value: Any) -> str:
+    """Returns the absolute path: the program may be compiled in another folder."""
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+        raise ValueError(
+            f"library_path must be the path of a shared library. Received: library_path={value!r}"
+        )
+    return os.path.abspath(os.fspath(value))
+
+
+def _text(value: Any, argument: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ValueError(f"{argument} must be a string. Received: {argument}={value!r}")
+    if "\0" in value:
+        raise ValueError(f"{argument} must not have null characters. Received: {value!r}")
+    return value
+
+
+def _indices(value: Sequence[int] | None, num_inputs: int) -> list[int]:
+    """Returns which inputs have gradients."""
+    if value is None:
+        return list(range(num_inputs))
+    if not isinstance(value, (list, tuple, range, np.ndarray)) or any(
+        isinstance(index, bool)
+        or not isinstance(index, (int, np.integer))
+        or not 0 <= index < num_inputs
+        for index in value
+    ):
+        raise ValueError(
+            f"inputs_with_gradients must be a list of indices from 0 to {num_inputs - 1}, one "
+            f"for each of the inputs that have gradients. Received: {value!r}"
+        )
+    if len(set(value)) < len(value):
+        raise ValueError(f"inputs_with_gradients names an input twice. Received: {value!r}")
+    return [int(index) for index in value]
+
+
+@ops.RegisterGradient(CPU)
+@ops.RegisterGradient(PRECOMPILED)
+def _gradient(op: tf.Operation, *gradients: tf.Tensor | None) -> list[tf.Tensor | None]:
+    """Calls `<op_name>_grad` of the library: once, or once for each input."""
+    if op.get_attr("num_gradients"):
+        raise LookupError(
+            f"{op.name} is the gradient of a custom operation; it has no gradient itself."
+        )
+    wanted = list(op.get_attr("gradient_inputs"))
+    groups = [[i] for i in wanted] if op.get_attr("separate_gradients") else [wanted]
+    derivatives: list[tf.Tensor | None] = [None] * len(op.inputs)
+    for group in groups:
+        if group:
+            for index, derivative in zip(group, _derivatives(op, gradients, group)):
+                derivatives[index] = derivative
+    return derivatives
+
+
+def _derivatives(
+    op: tf.Operation, gradients: Sequence[tf.Tensor | None], group: list[int]
+) -> list[tf.Tensor]:
+    """Adds one gradient operation, for the inputs in `group`."""
+    outputs = list(op.outputs)
+    upstream = [tf.zeros_like(y) if dy is None else dy for dy, y in zip(gradients, outputs)]
+    return _add(
+        op.type,
+        [*map(tf.convert_to_tensor, upstream), *outputs, *op.inputs],
+        [op.inputs[index].dtype for index in group],
+        output_shapes=[],
+        library_path=op.get_attr("library_path"),
+        op_name=op.get_attr("op_name"),
+        attributes=op.get_attr("gradient_attributes"),
+        separate_gradients=op.get_attr("separate_gradients"),
+        gradient_inputs=group,
+        num_gradients=len(outputs),
+        name="UserOpGradient",
+    )

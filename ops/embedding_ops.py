@@ -7,14 +7,12 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.ops import serial_loop
-from tensorflow_ipu.ops.host_embedding.lookup import (
+from tensorflow_ipu.ops.host_embeddings import (
     HostEmbedding,
-    HostEmbeddingScope,
-    create_host_embedding,
-)
-from tensorflow_ipu.ops.host_embedding.specs import (
     HostEmbeddingOptimizerSpec,
+    HostEmbeddingScope,
     HostEmbeddingSGDGAOptimizerSpec,
+    create_host_embedding,
 )
 
 __all__ = [

@@ -13,10 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.ops.f8 import codes
-from tensorflow_ipu.ops.f8.convolution import convolution
-from tensorflow_ipu.ops.f8.products import product
-from tensorflow_ipu.ops.f8.quarter_tensor import Operand, QuarterTensor, as_bytes
+from tensorflow_ipu.ops import float8
+from tensorflow_ipu.ops.float8 import Operand, QuarterTensor, as_bytes, convolution, product
 
 _SCALES = range(-32, 32)
 
@@ -53,8 +51,8 @@ def create_metadata(fmt: Format, scale: int = 0) -> int:
         raise ValueError(
             f"scale must be an int from {_SCALES[0]} to {_SCALES[-1]}. Received: scale={scale!r}"
         )
-    f143 = codes.F143_BIT if fmt is Format.F143 else 0
-    return f143 | (int(scale) & codes.SCALE_MASK)
+    f143 = float8.F143_BIT if fmt is Format.F143 else 0
+    return f143 | (int(scale) & float8.SCALE_MASK)
 
 
 def convert_to_f8(values: Any, metadata: Any, name: str | None = None) -> QuarterTensor:
@@ -72,7 +70,7 @@ def convert_to_f8(values: Any, metadata: Any, name: str | None = None) -> Quarte
     with tf.name_scope(name or "convert_to_f8"):
         half = tf.cast(tf.convert_to_tensor(values), tf.float16)
         meta = _as_metadata(metadata)
-        return QuarterTensor(codes.encode(half, meta), meta)
+        return QuarterTensor(float8.encode(half, meta), meta)
 
 
 def convert_from_f8(
@@ -94,7 +92,7 @@ def convert_from_f8(
     if not isinstance(packed_input, QuarterTensor):
         raise TypeError(f"Expected a QuarterTensor. Received: {packed_input!r}")
     with tf.name_scope(name or "convert_from_f8"):
-        return tf.cast(codes.decode(packed_input.data, packed_input.metadata), dtype)
+        return tf.cast(float8.decode(packed_input.data, packed_input.metadata), dtype)
 
 
 def f8_matmul(lhs: Operand, rhs: Operand, name: str = "f8_matmul") -> tf.Tensor:

@@ -4,19 +4,133 @@ from __future__ import annotations
 
 import functools
 import itertools
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.eager import context
+from tensorflow.python.eager.polymorphic_function import atomic_function
+from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
+from tensorflow.python.framework import dtypes, op_def_registry, ops, tensor_spec
 from tensorflow.python.framework import func_graph as func_graph_lib
-from tensorflow.python.framework import ops, tensor_spec
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler import current_scope, trace
+from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.compiler.fingerprint import fingerprint
+from tensorflow_ipu.compiler.ir.program import OUTLINED_PREFIX, Program, called_functions
 from tensorflow_ipu.hooks import tensorflow_hooks
-from tensorflow_ipu.ops.outlining import bodies, capture_points
+from tensorflow_ipu.ops import grad_util_ops
+
+# --- Equal functions ---
+
+# On the graph of a program: its outlined functions, by digest.
+_BODIES = "_ipu_outlined_bodies"
+# Ops that TensorFlow takes for stateful, and that do the same in every call: readers of variables,
+# and what replicas do together or know of themselves.
+_SHAREABLE = op_names.QUERIES.union(
+    op_names.LINK_COLLECTIVES,
+    (op_names.REPLICA_INDEX, op_names.REPLICA_COUNT, op_names.EQUALITY_PROMISE, op_names.ASSERTION),
+)
+_GRADIENT = "_gradient_op_type"
+
+
+def body_of(graph: func_graph_lib.FuncGraph, outer: ops.Graph) -> ConcreteFunction:
+    """Returns a function of the program that does what a traced one does.
+
+    Args:
+        graph: the trace.
+        outer: the graph that it is to be called in.
+
+    Returns:
+        A function made of `graph`, or, unless it has state, of an equal trace before.
+    """
+    name = f"{OUTLINED_PREFIX}{graph.name}_{ops.uid()}"
+    traced = atomic_function.from_func_graph(name, graph, {})
+    body = ConcreteFunction(traced, shared_func_graph=True)
+    library = Cluster("outlined", graph, traced).library()
+    if any(_has_state(node) for function in library.function for node in function.node_def):
+        return body
+    digest = _digest(library, traced.name.decode(), graph)
+    root = _root(outer)
+    if not hasattr(root, _BODIES):
+        setattr(root, _BODIES, {})
+    bodies: dict[str, ConcreteFunction] = getattr(root, _BODIES)
+    return bodies.setdefault(digest, body)
+
+
+def _root(graph: ops.Graph) -> ops.Graph:
+    """Returns the graph of the program that a graph is part of."""
+    while isinstance(graph.outer_graph, func_graph_lib.FuncGraph):
+        graph = graph.outer_graph
+    return graph
+
+
+def _has_state(node: node_def_pb2.NodeDef) -> bool:
+    """Whether a node does more than compute. Those that run functions are as these are."""
+    if node.op in _SHAREABLE or called_functions(node):
+        return False
+    definition = op_def_registry.get(node.op)
+    return definition is not None and definition.is_stateful
+
+
+def _digest(
+    library: function_pb2.FunctionDefLibrary, entry: str, graph: func_graph_lib.FuncGraph
+) -> str:
+    """Returns a hash of what a function does, without the names that TensorFlow made up."""
+    program = Program.from_library(library, entry)
+    gradients = []
+    for _, node in program.nodes():
+        # Gradients of calls follow from what they call; their names are numbers of their own.
+        if _GRADIENT in node.attr and not op_names.is_call(node.op):
+            gradients.append(_gradient_key(node.attr[_GRADIENT].s.decode()))
+        node.attr.pop(_GRADIENT, None)
+    shapes = [(str(t.dtype), str(t.shape)) for t in (*graph.inputs, *graph.outputs)]
+    return fingerprint(program, repr((shapes, gradients)).encode())
+
+
+def _gradient_key(name: str) -> str:
+    """Returns what is equal for custom gradients (`tf.custom_gradient`) that compute the same.
+
+    These have a new name in every trace. They are the same if their code is, and all that their
+    closures hold.
+    """
+    return repr(_object_key(ops.gradient_registry.lookup(name), []))
+
+
+def _object_key(value: Any, seen: list[int]) -> Any:
+    """Returns what is equal for equal parts of closures; unknown objects equal only themselves."""
+    if value is None or isinstance(value, (bool, int, float, str, bytes, dtypes.DType)):
+        return repr(value)
+    if isinstance(value, tensor_lib.Tensor) and ops.is_symbolic_tensor(value):
+        return value.name, str(value.dtype), str(value.shape)
+    if id(value) in seen:
+        return seen.index(id(value))
+    seen.append(id(value))
+    if isinstance(value, (list, tuple)):
+        return type(value).__name__, [_object_key(item, seen) for item in value]
+    if isinstance(value, dict):
+        return "dict", [_object_key(item, seen) for item in value.items()]
+    if isinstance(value, types.FunctionType):
+        parts = (_cells(value), value.__defaults__, value.__kwdefaults__)
+        return id(value.__code__), [_object_key(part, seen) for part in parts]
+    return id(value)
+
+
+def _cells(function: types.FunctionType) -> list[Any]:
+    """Returns what a closure holds; a cell that nothing was put into counts as itself."""
+    held = []
+    for cell in function.__closure__ or ():
+        try:
+            held.append(cell.cell_contents)
+        except ValueError:
+            held.append(cell)
+    return held
+
 
 tensorflow_hooks.install()
 
@@ -125,10 +239,10 @@ class _Outlined:
             *graph.external_captures,
             *nest.flatten([value() for value in graph.deferred_external_captures]),
         ]
-        body = bodies.body_of(graph, outer)
+        body = body_of(graph, outer)
         outputs: Any = body._call_flat(inputs, [outer.capture(value) for value in captured])
         returned = len(outputs) - sum(map(len, results.captured.values()))
-        capture_points.come_out(results.captured, list(outputs)[returned:])
+        grad_util_ops.come_out(results.captured, list(outputs)[returned:])
         return list(outputs)[:returned]
 
     def _trace(
@@ -137,7 +251,7 @@ class _Outlined:
         def build(*placeholders: tensor_lib.Tensor) -> list[tensor_lib.Tensor]:
             graph = ops.get_default_graph()
             current_scope.inherit_attributes(graph, outer)
-            with capture_points.outlined(graph, inputs) as results.captured:
+            with grad_util_ops.outlined(graph, inputs) as results.captured:
                 tensors = results.take(tensorflow_hooks.converted(self._func)(*placeholders))
             return [*tensors, *itertools.chain(*results.captured.values())]
 

@@ -22,8 +22,8 @@ from tensorflow_ipu.compiler.analysis import memory_options
 from tensorflow_ipu.compiler.ir.program import CHECKPOINT_ATTRIBUTE
 from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.hooks import tensorflow_hooks
-from tensorflow_ipu.ops.pipeline import arguments as _arguments
-from tensorflow_ipu.ops.pipeline import loop, mapping
+from tensorflow_ipu.ops.pipeline import loop, pipeline_arguments
+from tensorflow_ipu.ops.pipeline import pipeline_arguments as _arguments
 from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput, PipelineStageOptions
 from tensorflow_ipu.schedule import PipelineSchedule, RecomputationMode
 from tensorflow_ipu.training.accumulators import AccumulatorDtype
@@ -41,7 +41,7 @@ tensorflow_hooks.install()
 
 
 def pipeline(
-    computational_stages: Sequence[mapping.StageOrStages],
+    computational_stages: Sequence[pipeline_arguments.StageOrStages],
     gradient_accumulation_count: Any = None,
     gradient_accumulation_dtype: AccumulatorDtype = None,
     repeat_count: Any = 1,
@@ -162,10 +162,12 @@ def pipeline(
         "offload_weights": offload_weights,
     }
     memory_options.check_options(memory)
-    stages = mapping.stage_list(computational_stages)
+    stages = pipeline_arguments.stage_list(computational_stages)
     arguments = _arguments.PipelineArguments(
         stages=stages,
-        devices=mapping.stage_devices(device_mapping, computational_stages, serialization),
+        devices=pipeline_arguments.stage_devices(
+            device_mapping, computational_stages, serialization
+        ),
         count=count,
         repeat_count=_arguments.repetitions("repeat_count", repeat_count, count * serialization),
         serialization=serialization,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu.ops.custom.expression import Constant, Expression
+from tensorflow_ipu.ops.codelet_expressions import Constant, Expression
 
 
 def constant(value: int | float | bool) -> Expression:

@@ -18,8 +18,8 @@ from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.ir.program import PIPELINE_ATTRIBUTE
 from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops import iteration
-from tensorflow_ipu.ops.pipeline import mapping
-from tensorflow_ipu.ops.pipeline.arguments import PipelineArguments
+from tensorflow_ipu.ops.pipeline import pipeline_arguments
+from tensorflow_ipu.ops.pipeline.pipeline_arguments import PipelineArguments
 from tensorflow_ipu.ops.pipeline.stages import StageRunner, as_arguments, stage_scope
 from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput
 from tensorflow_ipu.ops.pipeline.update import WeightUpdate
@@ -100,7 +100,7 @@ def _attribute(arguments: PipelineArguments, count: int | None, highest_ipu: int
         highest_ipu: the highest IPU that ops of stages on all IPUs name.
     """
     repeat = tensor_util.constant_value(ops.convert_to_tensor(arguments.repeat_count))
-    devices = mapping.resolved(arguments.devices, highest_ipu)
+    devices = pipeline_arguments.resolved(arguments.devices, highest_ipu)
     description = PipelineDescription(
         device_mapping=tuple(d[0] if len(d) == 1 else d for d in devices),
         count=0 if count is None else count,

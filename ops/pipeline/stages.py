@@ -15,8 +15,7 @@ from tensorflow_ipu.compiler.ir.node_sharding import ALL_IPUS
 from tensorflow_ipu.compiler.ir.program import STAGE_ATTRIBUTE
 from tensorflow_ipu.feeds import ipu_infeed_queue
 from tensorflow_ipu.hooks import tensorflow_hooks
-from tensorflow_ipu.ops.pipeline.arguments import PipelineArguments
-from tensorflow_ipu.ops.pipeline.mapping import Stage, named_ipus
+from tensorflow_ipu.ops.pipeline.pipeline_arguments import PipelineArguments, Stage, named_ipus
 
 
 @contextlib.contextmanager

@@ -7,11 +7,11 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.ops import nn_ops
-from tensorflow_ipu.ops.raw import missing_names
+from tensorflow_ipu.ops.raw import missing_in
 
 __all__ = ["ipu_gelu", "ipu_hard_sigmoid", "ipu_softmax", "ipu_stable_softmax", "ipu_swish"]
 
-__getattr__ = missing_names.missing_in(
+__getattr__ = missing_in(
     "gen_popnn_ops", __all__, "ipu.nn_ops, ipu.normalization_ops and ipu.rnn_ops"
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.ops import all_to_all_op, cross_replica_ops, reduce_scatter_op, statistics_ops
-from tensorflow_ipu.ops.raw import missing_names
+from tensorflow_ipu.ops.raw import missing_in
 
 __all__ = [
     "ipu_all_gather",
@@ -18,7 +18,7 @@ __all__ = [
     "ipu_reduce_scatter",
 ]
 
-__getattr__ = missing_names.missing_in(
+__getattr__ = missing_in(
     "gen_popops_ops",
     __all__,
     "ipu.cross_replica_ops, ipu.all_to_all_op, ipu.reduce_scatter_op, ipu.embedding_ops, "

@@ -7,11 +7,11 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.ops import rand_ops
-from tensorflow_ipu.ops.raw import missing_names
+from tensorflow_ipu.ops.raw import missing_in
 
 __all__ = ["ipu_dropout"]
 
-__getattr__ = missing_names.missing_in("gen_poprand_ops", __all__, "ipu.rand_ops")
+__getattr__ = missing_in("gen_poprand_ops", __all__, "ipu.rand_ops")
 
 
 def ipu_dropout(

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.ops import internal_ops, replication_ops
-from tensorflow_ipu.ops.raw import missing_names
+from tensorflow_ipu.ops.raw import missing_in
 from tensorflow_ipu.training.accumulators import Accumulator
 
 __all__ = [
@@ -21,7 +21,7 @@ __all__ = [
     "ipu_stateful_gradient_accumulate",
 ]
 
-__getattr__ = missing_names.missing_in(
+__getattr__ = missing_in(
     "gen_poputil_ops",
     __all__,
     "ipu.replication_ops, ipu.internal_ops, ipu.custom_ops and ipu.optimizers",

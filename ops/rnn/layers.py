@@ -6,12 +6,8 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from tensorflow_ipu.ops.rnn import arguments, gradients
-from tensorflow_ipu.ops.rnn.activations import (
-    RECURRENT_ACTIVATIONS,
-    Activation,
-    activation_name,
-)
+from tensorflow_ipu.ops.rnn import arguments, recurrence
+from tensorflow_ipu.ops.rnn.arguments import RECURRENT_ACTIVATIONS, Activation, activation_name
 from tensorflow_ipu.util.short_repr import shows
 
 tf1 = tf.compat.v1
@@ -207,7 +203,7 @@ class PopnnRNN(tf1.layers.Layer):  # type: ignore[name-defined]
 
     def _result(self, x: tf.Tensor, training: bool) -> tf.Tensor:
         x = tf.cast(x, self._plain_dtype)
-        return x if training else gradients.without_gradient(x, type(self).__name__)
+        return x if training else recurrence.without_gradient(x, type(self).__name__)
 
 
 def _initializer(value: Any, default: Any) -> Any:

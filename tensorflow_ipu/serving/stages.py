@@ -12,7 +12,7 @@ from tensorflow_ipu.feeds.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops import pipelining_ops
-from tensorflow_ipu.ops.pipeline.mapping import Stage, stage_devices, stage_list
+from tensorflow_ipu.ops.pipeline.pipeline_arguments import Stage, stage_devices, stage_list
 from tensorflow_ipu.ops.pipeline.stages import as_arguments
 from tensorflow_ipu.serving.arguments import Arguments
 

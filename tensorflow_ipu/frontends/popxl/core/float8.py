@@ -1,6 +1,6 @@
 """8-bit floats: codes of numbers and numbers of codes, for data of the host.
 
-The formats are those of `tensorflow_ipu.ops.f8.codes`, without a scale of their own.
+The formats are those of `tensorflow_ipu.ops.float8`, without a scale of their own.
 """
 
 from __future__ import annotations

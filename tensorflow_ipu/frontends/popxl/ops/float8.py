@@ -11,7 +11,7 @@ from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor
-from tensorflow_ipu.ops.f8 import codes
+from tensorflow_ipu.ops import float8
 
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popxl.core.op import Op
@@ -33,18 +33,18 @@ def power_of_two(exponent: Any) -> Any:
 
 def metadata(dtype: dtypes.dtype) -> Any:
     """Returns the bit that says which of the two formats codes have."""
-    return tf.constant(codes.F143_BIT if dtype is dtypes.float8_143 else 0, tf.uint8)
+    return tf.constant(float8.F143_BIT if dtype is dtypes.float8_143 else 0, tf.uint8)
 
 
 def _to_float8(t: Any, log2_scale: Any, data_type: dtypes.dtype) -> Any:
     scaled = tf.cast(t, tf.float32) * power_of_two(log2_scale)
     is_large = tf.abs(scaled) >= _OVERFLOWS[data_type]
-    encoded = codes.encode(scaled, metadata(data_type))
-    return tf.where(is_large, tf.constant(codes.NAN_CODE, tf.uint8), encoded)
+    encoded = float8.encode(scaled, metadata(data_type))
+    return tf.where(is_large, tf.constant(float8.NAN_CODE, tf.uint8), encoded)
 
 
 def _from_float8(t: Any, log2_scale: Any, form: dtypes.dtype, data_type: dtypes.dtype) -> Any:
-    decoded = tf.cast(codes.decode(t, metadata(form)), tf_type(data_type))
+    decoded = tf.cast(float8.decode(t, metadata(form)), tf_type(data_type))
     return tf.cast(tf.cast(decoded, tf.float32) * power_of_two(log2_scale), decoded.dtype)
 
 

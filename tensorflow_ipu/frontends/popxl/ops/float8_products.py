@@ -30,7 +30,7 @@ from tensorflow_ipu.frontends.popxl.ops.nn.transposed import (
     transposed_spec,
 )
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
-from tensorflow_ipu.ops.f8 import codes
+from tensorflow_ipu.ops import float8
 
 
 def _scaled(spec: Callable[..., list[TensorSpec]]) -> Callable[..., list[TensorSpec]]:
@@ -49,7 +49,7 @@ def _of_float8(compute: Callable[..., Any]) -> Callable[..., Any]:
     def scaled(
         lhs: Any, rhs: Any, log2_scale: Any, formats: Sequence[dtypes.dtype], **attributes: Any
     ) -> Any:
-        wide = [codes.decode(t, metadata(f)) for t, f in zip((lhs, rhs), formats)]
+        wide = [float8.decode(t, metadata(f)) for t, f in zip((lhs, rhs), formats)]
         return tf.cast(compute(*wide, **attributes) * power_of_two(log2_scale), tf.float16)
 
     return scaled

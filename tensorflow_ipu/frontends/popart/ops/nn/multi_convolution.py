@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import linear, windows
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
-from tensorflow_ipu.ops.nn.multi_conv import multi_conv
+from tensorflow_ipu.ops.multi_conv import multi_conv
 
 # Attribute of the node -> option of the device.
 _OPTIONS = {

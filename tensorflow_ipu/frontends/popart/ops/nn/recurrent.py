@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
-from tensorflow_ipu.ops.rnn import cells, lengths
-from tensorflow_ipu.ops.rnn import scan as scans
-from tensorflow_ipu.ops.rnn.activations import PRECISE_TANH, precise_tanh
+from tensorflow_ipu.ops.rnn import cells, recurrence
+from tensorflow_ipu.ops.rnn import recurrence as scans
+from tensorflow_ipu.ops.rnn.arguments import PRECISE_TANH, precise_tanh
 
 _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "Sigmoid": tf.sigmoid,
@@ -325,7 +325,7 @@ def _last_output(outputs: Any, kept: Any, h: Any, sequence_lens: Any, as_onnx: b
     """Returns the output after a sequence; in PopART the one at the last step of the longest."""
     if sequence_lens is None or not as_onnx:
         return kept[-1]
-    return lengths.last(h, outputs, tf.cast(sequence_lens, tf.int32))
+    return recurrence.last(h, outputs, tf.cast(sequence_lens, tf.int32))
 
 
 def _check(type_: str, ways: int, hidden_size: int | None, w: Any, r: Any, gates: int) -> None:
@@ -370,5 +370,5 @@ def _masked(outputs: Any, initial: Any, states: Any, sequence_lens: Any) -> tupl
     if sequence_lens is None:
         return outputs, states[-1]
     counts = tf.cast(sequence_lens, tf.int32)
-    kept = lengths.without_padding(outputs, lengths.valid(outputs, counts))
-    return kept, lengths.last(initial, states, counts)
+    kept = recurrence.without_padding(outputs, recurrence.valid(outputs, counts))
+    return kept, recurrence.last(initial, states, counts)

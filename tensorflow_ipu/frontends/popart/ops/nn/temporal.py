@@ -10,7 +10,7 @@ from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
 from tensorflow_ipu.frontends.popart.ops.losses import reduced
-from tensorflow_ipu.ops.ctc import kernels
+from tensorflow_ipu.ops import ctc_ops
 
 _LENGTHS = (tf.int32, tf.uint32)
 
@@ -48,7 +48,7 @@ def _ctc_loss(
     _check("targetLengths", target_lengths, 1, _LENGTHS)
     counts = tf.cast(target_lengths, tf.int32)
     wide = tf.cast(log_probs, tf.float32)
-    losses = kernels.ctc_loss_with_log_probs(
+    losses = ctc_ops.ctc_loss_with_log_probs(
         tf.cast(targets, tf.int32), wide, counts, tf.cast(input_lengths, tf.int32), blank
     )
     if zeroInfinity:
@@ -69,7 +69,7 @@ def _ctc_beam_search(
 ) -> Any:
     _check("logProbs", log_probs, 3, (tf.float32, tf.float16))
     _check("lengths", lengths, 1, _LENGTHS)
-    found, counts, labels = kernels.ctc_beam_search_decoder_with_log_probs(
+    found, counts, labels = ctc_ops.ctc_beam_search_decoder_with_log_probs(
         log_probs, tf.cast(lengths, tf.int32), beam_width, top_paths, blank
     )
     return [found, tf.cast(counts, tf.uint32), tf.cast(labels, tf.uint32)]

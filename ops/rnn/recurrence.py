@@ -1,14 +1,126 @@
-"""Scans a recurrence over time; its gradient has one product per weight for all steps."""
+"""Recurrences over time: scans with gradients of their own, and sequence lengths."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import tensorflow as tf
 
-from tensorflow_ipu.ops.rnn import gradients
+# --- Gradients ---
+
+# Takes a hashable description of what is computed, and tensors.
+Function = Callable[..., Any]
+
+
+def differentiable(
+    forward: Function,
+    backward: Function,
+    static: Hashable,
+    arguments: Sequence[tf.Tensor],
+    results: int,
+) -> list[tf.Tensor]:
+    """Computes something whose gradient is computed by hand.
+
+    Automatic differentiation of a loop adds up the weights' gradients at each step. Backward
+    functions here leave that to one matrix product for all steps.
+
+    Args:
+        forward: called with `static` and the arguments. Returns the results, and after them tensors
+            to be kept for `backward`.
+        backward: called with `static`, the arguments, what `forward` returned, and the gradients of
+            the results. Returns the gradients of the arguments.
+        static: what else the two need; equal values give equal computations.
+        arguments: tensors of floating-point numbers.
+        results: how many there are.
+
+    Returns:
+        The results.
+    """
+
+    @tf.custom_gradient
+    def compute(*arguments: tf.Tensor) -> Any:
+        values = list(_run(forward, static, *arguments))
+
+        def gradient(*upstream: tf.Tensor) -> list[tf.Tensor]:
+            gradients = _run(backward, static, *arguments, *values, *upstream)
+            # TensorFlow does not see what the kept tensors depend on, so a second derivative
+            # would lack terms: better an error.
+            message = "Recurrent layers have first derivatives only."
+            return [tf.raw_ops.PreventGradient(input=g, message=message) for g in gradients]
+
+        return values[:results], gradient
+
+    # Not variables: custom gradients take those for hidden inputs.
+    return list(compute(*(tf.convert_to_tensor(argument) for argument in arguments)))
+
+
+def _run(function: Function, static: Hashable, *tensors: tf.Tensor) -> Any:
+    """Calls a function; outside graphs as a graph, so that no step of a loop is in Python."""
+    if tf.executing_eagerly():
+        return _graph_function(function, static)(*tensors)
+    return function(static, *tensors)
+
+
+@functools.lru_cache(maxsize=256)
+def _graph_function(function: Function, static: Hashable) -> Function:
+    result: Function = tf.function(functools.partial(function, static), autograph=False)
+    return result
+
+
+def without_gradient(x: tf.Tensor, layer: str) -> tf.Tensor:
+    """Returns a tensor that has no gradient.
+
+    Args:
+        x: what a layer computed for inference.
+        layer: name of the layer, for the error that asking for the gradient raises.
+    """
+
+    @tf.custom_gradient
+    def identity(x: tf.Tensor) -> Any:
+        def gradient(_: tf.Tensor) -> NoReturn:
+            raise ValueError(
+                f"{layer} was called with training=False and has no gradient. Call it with "
+                "training=True, or do not differentiate with respect to its inputs and weights."
+            )
+
+        return tf.identity(x), gradient
+
+    return identity(tf.convert_to_tensor(x))
+
+
+# --- Padding ---
+
+# Layers run over the padding too, whose inputs are made zero; nothing of it gets out, so no
+# gradient comes back.
+
+
+def valid(inputs: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """Returns which time steps are before the ends of sequences, bool `[time, batch]`."""
+    return tf.transpose(tf.sequence_mask(lengths, tf.shape(inputs)[0]))
+
+
+def without_padding(x: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
+    """Returns `x`, `[time, batch, ...]`, with zeros in the padding, whatever is there."""
+    shape = tf.concat([tf.shape(valid), tf.ones([x.shape.rank - 2], tf.int32)], 0)
+    return tf.where(tf.reshape(valid, shape), x, tf.zeros_like(x))
+
+
+def last(initial: tf.Tensor, states: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """Returns the states after the last valid step.
+
+    Args:
+        initial: state before the first step, `[batch, units]`, for sequences without any step.
+        states: states after all steps, `[time, batch, units]`.
+        lengths: lengths of the sequences, int32 `[batch]`.
+    """
+    batch = tf.range(tf.shape(lengths)[0])
+    return tf.gather_nd(tf.concat([initial[None], states], 0), tf.stack([lengths, batch], 1))
+
+
+# --- Scan ---
 
 Tensors = list[tf.Tensor]
 # Multiplies a tensor `[batch, k]` by the weight of a number, `[k, n]`, and adds its bias, `[n]`.
@@ -68,7 +180,7 @@ def scan(
     matrices, biases = [w for w, _ in weights], [b for _, b in weights]
     static = _Scan(cell, len(sequences), len(states), len(weights))
     arguments = [*sequences, *states, *matrices, *biases]
-    return gradients.differentiable(_forward, _backward, static, arguments, len(states))
+    return differentiable(_forward, _backward, static, arguments, len(states))
 
 
 def _forward(static: _Scan, *arguments: tf.Tensor) -> Tensors:

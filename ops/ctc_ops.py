@@ -1,4 +1,4 @@
-"""Calls the native kernels of CTC: losses and beam search.
+"""CTC (connectionist temporal classification): checked arguments, losses and beam search.
 
 The losses follow Graves et al., "Connectionist Temporal Classification" (2006): the negative
 logarithm of the probability of a label sequence, summed over its alignments with the data.
@@ -8,12 +8,201 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
-from tensorflow.python.framework import ops
+from tensorflow.python.framework import ops, tensor_util
 
-from tensorflow_ipu.ops.ctc import arguments
 from tensorflow_ipu.runtime import native
 from tensorflow_ipu.util.notices import warn_once
+
+# --- Arguments ---
+
+_FLOATS = (tf.float16, tf.float32)
+
+
+def data_tensor(value: Any, argument: str) -> tf.Tensor:
+    """Returns the data as a tensor.
+
+    Args:
+        value: float16 or float32 `[max_time, batch_size, num_classes]`.
+        argument: its name, for errors.
+
+    Raises:
+        TypeError: it has another type.
+        ValueError: it has another rank.
+    """
+    tensor = tf.convert_to_tensor(value)
+    if tensor.dtype not in _FLOATS:
+        raise TypeError(
+            f"{argument} must be of the type float16 or float32. Received: {tensor.dtype.name}. "
+            "Cast it with tf.cast."
+        )
+    if tensor.shape.rank not in (None, 3):
+        raise ValueError(
+            f"{argument} must be of the shape [max_time, batch_size, num_classes]. "
+            f"Received: {tensor.shape}"
+        )
+    return tensor
+
+
+def loss_dtype(out_dtype: Any, data: tf.Tensor, argument: str) -> tf.DType:
+    """Returns the type of a loss.
+
+    Args:
+        out_dtype: what the user asked for; None for that of the data.
+        data: the data.
+        argument: name of the data, for the error.
+
+    Raises:
+        ValueError: it is neither float16 nor float32, or float16 for float32 data.
+    """
+    if out_dtype is None:
+        return data.dtype
+    dtype = tf.as_dtype(out_dtype)
+    if dtype not in _FLOATS:
+        raise ValueError(f"out_dtype must be float16 or float32. Received: out_dtype={dtype.name}")
+    if dtype == tf.float16 and data.dtype == tf.float32:
+        raise ValueError(
+            f"out_dtype cannot be float16 when dtype of {argument} is float32. Use float32, or "
+            f"cast {argument} with tf.cast."
+        )
+    return dtype
+
+
+def blank_label(blank_index: Any, data: tf.Tensor, last: bool = False) -> int:
+    """Returns the class of the blank label.
+
+    Args:
+        blank_index: what the user gave.
+        data: the data.
+        last: whether -1 stands for the last class.
+
+    Raises:
+        TypeError: it is not an int.
+        ValueError: there is no such class, or -1 is given and the number of classes is unknown.
+    """
+    index = checked_integer(blank_index, "blank_index")
+    classes = data.shape[2] if data.shape.rank is not None else None
+    lowest = -1 if last else 0
+    if index < lowest or (classes is not None and index >= classes):
+        raise ValueError(
+            f"blank_index must be in the range [{lowest}, "
+            f"{'the number of classes' if classes is None else classes}). "
+            f"Received: blank_index={blank_index!r}"
+        )
+    if index >= 0:
+        return index
+    if classes is None:
+        raise ValueError(
+            "blank_index=-1 means the last class, but the number of classes is not known in "
+            f"advance: the data have the shape {data.shape}. Give the index itself."
+        )
+    return int(classes) - 1
+
+
+def checked_integer(value: Any, argument: str) -> int:
+    """Returns an argument that is a Python or NumPy integer.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{argument} must be an int. Received: {argument}={value!r}")
+    return int(value)
+
+
+def checked_lengths(value: Any, argument: str, data: tf.Tensor, limit: int | None) -> tf.Tensor:
+    """Returns lengths as a tensor.
+
+    Args:
+        value: int32 `[batch_size]`.
+        argument: its name, for errors.
+        data: the data, which have the same batch size.
+        limit: the greatest length; None when not known.
+
+    Raises:
+        TypeError: it has another type.
+        ValueError: it has another shape, or is constant and out of range.
+    """
+    tensor = int32_tensor(value, argument)
+    if not tensor.shape.is_compatible_with([_batch(data)]):
+        raise ValueError(
+            f"{argument} must be of the shape [batch_size], here [{_batch(data)}]. "
+            f"Received: {tensor.shape}"
+        )
+    constant = tensor_util.constant_value(tensor)
+    if constant is None:
+        return tensor
+    outside = constant[(constant < 0) | (constant > (np.inf if limit is None else limit))]
+    if outside.size:
+        raise ValueError(
+            f"{argument} must be in the range [0, {'inf' if limit is None else limit}]. "
+            f"Received: {outside[0]}"
+        )
+    return tensor
+
+
+def label_tensor(
+    value: Any, label_length: tf.Tensor, data: tf.Tensor, blank_index: int
+) -> tf.Tensor:
+    """Returns labels as a tensor.
+
+    Args:
+        value: int32 `[batch_size, max_label_length]`.
+        label_length: how many of each entry count.
+        data: the data.
+        blank_index: the class that is no label.
+
+    Raises:
+        TypeError: it has another type.
+        ValueError: it has another shape, or is constant and a label is no class or the blank.
+    """
+    tensor = int32_tensor(value, "labels")
+    if not tensor.shape.is_compatible_with([_batch(data), None]):
+        raise ValueError(
+            f"labels must be of the shape [batch_size, max_label_length], here [{_batch(data)}, "
+            f"max_label_length]. Received: {tensor.shape}"
+        )
+    constant, counts = (tensor_util.constant_value(t) for t in (tensor, label_length))
+    if constant is None or counts is None or data.shape.rank is None:
+        return tensor
+    used = constant[np.arange(constant.shape[1]) < counts[:, np.newaxis]]
+    classes = np.inf if data.shape[2] is None else data.shape[2]
+    wrong = used[(used < 0) | (used >= classes) | (used == blank_index)]
+    if wrong.size:
+        raise ValueError(
+            f"labels must be in the range [0, {classes}) and not the blank_index {blank_index}. "
+            f"Received: {wrong[0]}"
+        )
+    return tensor
+
+
+def int32_tensor(value: Any, argument: str) -> tf.Tensor:
+    """Returns a value as a tensor of int32; lists and arrays of integers are converted.
+
+    Raises:
+        TypeError: it has another type.
+    """
+    tensor = value if tf.is_tensor(value) else tf.convert_to_tensor(_narrowed(value))
+    if tensor.dtype != tf.int32:
+        raise TypeError(
+            f"{argument} must be of the type int32. Received: {tensor.dtype.name}. Cast it with "
+            "tf.cast."
+        )
+    return tf.convert_to_tensor(tensor)
+
+
+def _narrowed(value: Any) -> Any:
+    """Returns NumPy's default integers as int32, which Python's are in TensorFlow anyway."""
+    array = np.asarray(value)
+    return array.astype(np.int32) if array.dtype == np.int64 else value
+
+
+def _batch(data: tf.Tensor) -> int | None:
+    return data.shape[1] if data.shape.rank is not None else None
+
+
+# --- Kernels ---
 
 
 def ctc_loss_v2(
@@ -47,8 +236,8 @@ def ctc_loss_v2(
             constants are out of range; others end the program with an `InvalidArgumentError`.
     """
     with tf.name_scope(name or "ctc_loss"):
-        tensor = arguments.data_tensor(logits, "logits")
-        dtype = arguments.loss_dtype(out_dtype, tensor, "logits")
+        tensor = data_tensor(logits, "logits")
+        dtype = loss_dtype(out_dtype, tensor, "logits")
         log_probs = _log_softmax(tensor)
         loss = _loss(labels, log_probs, label_length, logit_length, blank_index, "logit_length")
         return tf.cast(loss, dtype)
@@ -85,8 +274,8 @@ def ctc_loss_with_log_probs(
         ValueError: see `ctc_loss_v2`.
     """
     with tf.name_scope(name or "ctc_loss"):
-        tensor = arguments.data_tensor(data, "data")
-        dtype = arguments.loss_dtype(out_dtype, tensor, "data")
+        tensor = data_tensor(data, "data")
+        dtype = loss_dtype(out_dtype, tensor, "data")
         log_probs = tf.cast(tensor, tf.float32)
         loss = _loss(labels, log_probs, label_length, data_length, blank_index, "data_length")
         return tf.cast(loss, dtype)
@@ -153,11 +342,11 @@ def ctc_beam_search_decoder(
             `beam_width`, or constant lengths are out of range.
     """
     with tf.name_scope(name or "ctc_beam_search"):
-        tensor = arguments.data_tensor(logits, "logits")
+        tensor = data_tensor(logits, "logits")
         return _beam_search(
             tensor,
             _log_softmax(tensor),
-            arguments.lengths(logits_lengths, "logits_lengths", tensor, _steps(tensor)),
+            checked_lengths(logits_lengths, "logits_lengths", tensor, _steps(tensor)),
             (beam_width, top_paths),
             blank_index,
         )
@@ -190,11 +379,11 @@ def ctc_beam_search_decoder_with_log_probs(
         ValueError: see `ctc_beam_search_decoder`.
     """
     with tf.name_scope(name or "ctc_beam_search"):
-        tensor = arguments.data_tensor(log_probs, "log_probs")
+        tensor = data_tensor(log_probs, "log_probs")
         return _beam_search(
             tensor,
             tf.cast(tensor, tf.float32),
-            arguments.lengths(input_lengths, "input_lengths", tensor, _steps(tensor)),
+            checked_lengths(input_lengths, "input_lengths", tensor, _steps(tensor)),
             (beam_width, top_paths),
             blank_index,
         )
@@ -217,15 +406,15 @@ def _loss(
     blank_index: Any,
     length_argument: str,
 ) -> tf.Tensor:
-    blank = arguments.blank(blank_index, log_probs)
-    longest = arguments.int32_tensor(labels, "labels").shape
+    blank = blank_label(blank_index, log_probs)
+    longest = int32_tensor(labels, "labels").shape
     limit = longest[1] if longest.rank == 2 else None
-    counts = arguments.lengths(label_length, "label_length", log_probs, limit)
+    counts = checked_lengths(label_length, "label_length", log_probs, limit)
     loss, _ = native.ops().ipu_ctc_loss(
         log_probs,
-        arguments.label_tensor(labels, counts, log_probs, blank),
+        label_tensor(labels, counts, log_probs, blank),
         counts,
-        arguments.lengths(data_length, length_argument, log_probs, _steps(log_probs)),
+        checked_lengths(data_length, length_argument, log_probs, _steps(log_probs)),
         blank_index=blank,
     )
     return loss
@@ -238,9 +427,9 @@ def _beam_search(
     sizes: tuple[Any, Any],
     blank_index: Any,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    blank = arguments.blank(blank_index, data, last=True)
+    blank = blank_label(blank_index, data, last=True)
     width, paths = (
-        arguments.integer(size, argument)
+        checked_integer(size, argument)
         for size, argument in zip(sizes, ("beam_width", "top_paths"))
     )
     if not 1 <= paths <= width:

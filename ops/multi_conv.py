@@ -1,4 +1,4 @@
-"""Runs convolutions in parallel (multi-convolutions)."""
+"""Multi-convolutions: convolutions that run in parallel."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""Connectionist temporal classification (CTC): losses and beam search."""

@@ -1,1 +1,0 @@
-"""Custom ops of users: the ops and expressions behind `custom_ops`."""

@@ -1,1 +1,0 @@
-"""8-bit floating-point numbers: their codes, tensors and convolutions."""

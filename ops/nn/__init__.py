@@ -1,1 +1,0 @@
-"""Neural-network arithmetic: group normalization, parallel convolutions, sampled losses."""

@@ -1,1 +1,0 @@
-"""Outlined functions: finding equal ones, and gradients captured in them."""
