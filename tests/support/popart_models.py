@@ -18,7 +18,7 @@ def parsed(model):
     return onnx.ModelProto.FromString(model)
 
 
-def infer(model, inputs, anchors, options=None, shapes=None, patterns=None):
+def infer(model, inputs, anchors, options=None, shapes=None, patterns=None, ipus=1):
     """Runs a model once.
 
     Args:
@@ -28,11 +28,12 @@ def infer(model, inputs, anchors, options=None, shapes=None, patterns=None):
         options: options of the session.
         shapes: shapes that the model leaves open.
         patterns: patterns that are on.
+        ipus: IPUs of the device.
 
     Returns:
         The arrays by id.
     """
-    with device() as info:
+    with device(ipus) as info:
         session = popart.InferenceSession(
             model,
             popart.DataFlow(1, list(anchors)),

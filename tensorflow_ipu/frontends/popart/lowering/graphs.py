@@ -22,6 +22,7 @@ from tensorflow_ipu.frontends.popart.lowering.schedules import PLAIN, Schedule
 from tensorflow_ipu.frontends.popart.lowering.subgraphs import LoweredGraph
 from tensorflow_ipu.frontends.popart.lowering.values import Value, constant
 from tensorflow_ipu.frontends.popart.ops import kinds, texts
+from tensorflow_ipu.frontends.popart.ops.effects import runs_effects
 from tensorflow_ipu.frontends.popart.ops.kinds import Context, Gradient, Made, OpKind
 from tensorflow_ipu.frontends.popart.ops.unknown_inputs import unknown_input
 from tensorflow_ipu.util.notices import warn_once
@@ -109,7 +110,8 @@ class Lowering:
             self._nodes.append(node)
             kind = kinds.find(node.domain, node.op_type, self._version(node.domain))
             with self._place(node):
-                results = self._results(kind, node)
+                run = self._results_with_effects if runs_effects(node) else self._results
+                results = run(kind, node)
             for tensor_id, result in zip(node.output, results):
                 if tensor_id in self._context.differentiated and result.is_constant:
                     result = Value(tf.constant(result.known), result.known)
@@ -206,6 +208,14 @@ class Lowering:
         if kind.folds and _are_known(inputs):
             known = self._known_results(kind, node, inputs, attributes)
         return [Value(_with_gradient(kind, t), value) for t, value in zip(found, known)]
+
+    def _results_with_effects(self, kind: OpKind, node: onnx.NodeProto) -> list[Value]:
+        """Returns the outputs of a node whose subgraphs have effects, which come before them."""
+        with tf.control_dependencies(self.services.ordered[-1:]):
+            results = self._results(kind, node)
+        for result in results[:1]:
+            self.services.effect(tf.identity(result.tensor).op, ordered=True)
+        return results
 
     def _known_results(
         self,

@@ -59,12 +59,26 @@ class LoweredGraph:
         Returns:
             Its outputs, which come after all that it does.
         """
-        services = InnerServices(self._parent.services, iteration)
-        lowering = self._parent.child(services)
+        lowering = self._lowered(tensors, iteration)
+        with tf.control_dependencies(lowering.services.effects):
+            return [tf.identity(lowering.tensor(value.name)) for value in self.graph.output]
+
+    def finished(self, tensors: Sequence[Any]) -> Any:
+        """Puts the graph into the function in scope, for its effects.
+
+        Args:
+            tensors: its inputs.
+
+        Returns:
+            An operation that comes after all effects.
+        """
+        return tf.group(*self._lowered(tensors, 0).services.effects)
+
+    def _lowered(self, tensors: Sequence[Any], iteration: Any) -> Lowering:
+        lowering = self._parent.child(InnerServices(self._parent.services, iteration))
         for name, tensor in zip(self.input_names, tensors):
             lowering.values[name] = tensor if isinstance(tensor, Value) else Value(tensor)
         for initializer in self.graph.initializer:
             lowering.values[initializer.name] = constant(numpy_helper.to_array(initializer))
         lowering.run(self.graph.node)
-        with tf.control_dependencies(services.effects):
-            return [tf.identity(lowering.tensor(value.name)) for value in self.graph.output]
+        return lowering

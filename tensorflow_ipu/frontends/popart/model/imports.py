@@ -19,12 +19,11 @@ from tensorflow_ipu.frontends.popart.enums import (
 from tensorflow_ipu.frontends.popart.errors import add_note, popart_exception
 from tensorflow_ipu.frontends.popart.model import external_data, loading, reserved
 from tensorflow_ipu.frontends.popart.ops import kinds
+from tensorflow_ipu.frontends.popart.ops.effects import has_effect
 from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.frontends.replica_groups import CommGroup, ReplicaGrouping
 
-# Ops that run although nobody needs what they make.
-_KEPT = ("PrintTensor", "Abort", "CopyVarUpdate")
 _BROADCAST = "__replicated_stream_mode/"
 _EXCHANGE = "__exchange_strategy/"
 # What the builder says of the groups of replicas that a weight has.
@@ -179,7 +178,7 @@ def _needed(graph: onnx.GraphProto, wanted: Iterable[str]) -> list[onnx.NodeProt
     """Returns the nodes that tensors are made of, in the order of the graph."""
     needed, found = set(wanted), []
     for node in reversed(graph.node):
-        if needed.intersection(node.output) or node.op_type in _KEPT:
+        if needed.intersection(node.output) or has_effect(node):
             found.append(node)
             needed.update(taken_by(node))
     return found[::-1]

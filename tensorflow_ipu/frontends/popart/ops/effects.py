@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import onnx
 import tensorflow as tf
 
 from tensorflow_ipu.api import scopes
@@ -14,12 +15,33 @@ from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
 from tensorflow_ipu.runtime import native
 
+# Ops that run although nobody needs what they make.
+_OPS = frozenset({"PrintTensor", "Abort", "CopyVarUpdate"})
 # Begins the error of a program that stops itself.
 ABORTED = "Abort Program"
 # Notations of floats by number.
 _FORMATS = ("auto", "fixed", "scientific", "none")
 # Stands for no limit in the layout of a print.
 _NO_LIMIT = 2**31 - 1
+
+
+def has_effect(node: onnx.NodeProto) -> bool:
+    """Returns whether a node does something besides its results, itself or in a subgraph.
+
+    Args:
+        node: the node.
+    """
+    return node.op_type in _OPS or runs_effects(node)
+
+
+def runs_effects(node: onnx.NodeProto) -> bool:
+    """Returns whether a node has a subgraph with effects.
+
+    Args:
+        node: the node.
+    """
+    graphs = (graph for a in node.attribute for graph in (a.g, *a.graphs))
+    return any(has_effect(inner) for graph in graphs for inner in graph.node)
 
 
 @op("Abort", 1, domain=GRAPHCORE, gradient=Gradient.NONE)

@@ -153,6 +153,16 @@ class Subgraph(Protocol):
             Its outputs.
         """
 
+    def finished(self, tensors: Sequence[Any]) -> Any:
+        """Puts the graph into the function in scope, for its effects.
+
+        Args:
+            tensors: its inputs.
+
+        Returns:
+            An operation that comes after all effects.
+        """
+
 
 class Services(Protocol):
     """What ops ask of the program that they are put into."""

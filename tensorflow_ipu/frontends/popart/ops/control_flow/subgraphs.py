@@ -50,7 +50,7 @@ def _call(*inputs: Any, callee: onnx.GraphProto, context: Any) -> Any:
     _check_call(inputs, callee)
     subgraph = context.subgraph(callee)
     if not callee.output:
-        subgraph(inputs)
+        context.services.effect(subgraph.finished(inputs), ordered=True)
         return []
     function = outlined_function(lambda *given: subgraph(given), name=_fit(callee.name))
     return function(*inputs)

@@ -93,6 +93,44 @@ def test_what_loops_cannot_carry_is_refused():
         raises(builder, builder.aiOnnx.loop([given, begins, x], 1, body)[0], message)
 
 
+def printing(builder, x, title, outputs=1):
+    """Returns a subgraph that prints its input, and negates it if it has an output."""
+    inner = builder.createSubgraphBuilder()
+    taken = inner.addInputTensor("FLOAT", [3]) if x is None else x
+    inner.aiGraphcore.printtensor([taken], title=title)
+    if outputs:
+        inner.addOutputTensor(inner.aiOnnx.neg([taken]))
+    return inner
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_effects_of_subgraphs_with_unused_results(replicas, capfd):
+    builder = popart.Builder()
+    x = builder.addInputTensor("FLOAT", [3], "x")
+    true = builder.aiOnnx.constant(np.array(True))
+    builder.aiGraphcore.call([x], 1, printing(builder, None, "call"))
+    builder.aiGraphcore.printtensor([x], title="main")
+    builder.aiGraphcore.call([x], 0, printing(builder, None, "no outputs", 0))
+    builder.aiOnnx.logical_if([true], 1, printing(builder, x, "else"), printing(builder, x, "then"))
+    body = builder.createSubgraphBuilder()
+    body.addInputTensor("INT64", []), body.addInputTensor("BOOL", [])
+    carried = body.addInputTensor("FLOAT", [3])
+    body.aiGraphcore.printtensor([carried], title="loop")
+    for result in (body.aiOnnx.constant(np.array(True)), body.aiOnnx.neg([carried])):
+        body.addOutputTensor(result)
+    builder.aiOnnx.loop([builder.aiOnnx.constant(np.array(2, np.int64)), true, x], 1, body)
+    options = popart.SessionOptions()
+    options.enableReplicatedGraphs, options.replicatedGraphCount = replicas > 1, replicas
+    y = builder.aiOnnx.neg([x])
+    values = np.ones([replicas, 3] if replicas > 1 else [3], np.float32)
+    popart_models.infer(builder.getModelProto(), {x: values}, [y], options, ipus=replicas)
+    lines = [line for line in capfd.readouterr().err.splitlines() if ": [" in line]
+    titles = [line.partition(":")[0] for line in lines]
+    expected = ["call", "main", "no outputs", "then", "loop", "loop"]
+    assert sorted(titles) == sorted(expected * replicas)
+    assert replicas > 1 or titles == expected
+
+
 def scan(builder, *inputs, axes=(0, 1)):
     body = builder.createSubgraphBuilder()
     state, a, b = (body.addInputTensor("FLOAT", shape) for shape in ([1, 2], [1, 2], [2, 1]))
