@@ -11,7 +11,7 @@ from hypothesis import strategies
 
 # Cases of each test, in percent of all: slow subjects get few. Sums to 100.
 SHARES = {
-    "configurations": 30,
+    "configurations": 28,
     "reports": 30,
     "programs of one replica": 8,
     "programs of two replicas": 8,
@@ -21,6 +21,8 @@ SHARES = {
     "pipelines": 3,
     "PopXL programs": 2,
     "PopXL indices": 1,
+    "Keras models": 1,
+    "PopXL gradients": 1,
     "TensorFlow effects": 2,
     "PopXL effects": 2,
 }
