@@ -14,7 +14,7 @@ from tensorflow_ipu.configs.chips import BOW, MK1
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.memory import lifetimes
 from tensorflow_ipu.planner.planning import Planner
-from tensorflow_ipu.planner.program import placement
+from tensorflow_ipu.planner.program import placed_workload
 from tensorflow_ipu.planner.settings import Settings
 from tests.support.workloads import pipeline, pipelines, training_step, workloads
 
@@ -76,10 +76,10 @@ def done(monkeypatch):
 
         monkeypatch.setattr(module, name, watched)
 
-    watch(placement, "find")
-    watch(placement, "relocated")
-    watch(placement, "sections_of")
-    watch(placement.access, "find")
+    watch(placed_workload, "find")
+    watch(placed_workload, "relocated")
+    watch(placed_workload, "sections_of")
+    watch(placed_workload.access, "find")
     watch(lifetimes.op_order, "orders")
     return found
 

@@ -9,7 +9,7 @@ import pytest
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner import planning
-from tensorflow_ipu.planner.program import placement
+from tensorflow_ipu.planner.program import placed_workload
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.schedule import PipelineSchedule
@@ -130,8 +130,8 @@ def test_every_combination_is_planned_in_order():
 )
 def test_combinations_that_make_one_program_place_it_once(monkeypatch, changes, programs):
     placed = []
-    place = placement.place
-    monkeypatch.setattr(placement, "place", lambda *given: placed.append(1) or place(*given))
+    place = placed_workload.place
+    monkeypatch.setattr(placed_workload, "place", lambda *given: placed.append(1) or place(*given))
     found = what_if.outcomes(WORKLOAD, SETTINGS, changes)
     assert len(placed) == programs
     for outcome in found:
