@@ -31,7 +31,7 @@ _PATTERNS = """
 
 Patterns rewrite graphs on the chip. They change no values, so here they are switches that can be
 asked; sessions refuse a mandatory one that is off, and `Slice` with steps other than 1 and -1
-needs Slice2SliceSubsample.
+needs Slice2SliceSubsample before opset 12.
 
 | pattern | by default |
 | --- | --- |

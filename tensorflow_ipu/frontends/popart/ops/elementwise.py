@@ -379,7 +379,16 @@ def _shrink(x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
     return tf.where(x < -edge, x + shift, tf.where(x > edge, x - shift, tf.zeros_like(x)))
 
 
-@op("PRelu", 1, 6, 7, 9, gradient=Gradient.NONE)
+@op("PRelu", 1, 6, gradient=Gradient.NONE)
+def _prelu_of_channels(x: Any, slope: Any) -> Any:
+    """Before opset 7 the slope is one number, or one for each channel."""
+    count = slope.shape.num_elements()
+    if count > 1:
+        slope = tf.reshape(slope, [count, *[1] * (x.shape.rank - 2)])
+    return _prelu(x, slope)
+
+
+@op("PRelu", 7, 9, gradient=Gradient.NONE)
 def _prelu(x: Any, slope: Any) -> Any:
     return tf.where(x < 0, slope * x, x)
 

@@ -171,11 +171,16 @@ def convolution(
     groups = x.shape[1] // weights.shape[1]
     # TensorFlow has groups of images only.
     parts = groups if rank > 2 else 1
-    results = [
-        tf.nn.convolution(part, own, strides, padding, dilations=dilations)
-        for part, own in zip(tf.split(data, parts, -1), tf.split(kernel, parts, -1))
-    ]
-    result = results[0] if parts == 1 else tf.concat(results, -1)
+    if parts == 1:
+        result = tf.nn.convolution(data, kernel, strides, padding, dilations=dilations)
+    else:
+        result = tf.concat(
+            [
+                tf.nn.convolution(part, own, strides, padding, dilations=dilations)
+                for part, own in zip(tf.split(data, parts, -1), tf.split(kernel, parts, -1))
+            ],
+            -1,
+        )
     return layouts.channels_second(result if bias is None else result + bias)
 
 

@@ -44,7 +44,7 @@ _SAME = (
     *("OneHot", "PRelu", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
     *("Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh"),
     *("Softplus", "Softsign", "SpaceToDepth", "Sqrt", "Sub", "Sum", "Tan", "Tanh"),
-    *("ThresholdedRelu", "Tile", "TopK", "Transpose", "MaxPool"),
+    *("ThresholdedRelu", "Tile", "TopK", "Transpose"),
 )
 # Ops that are computed on the host where their inputs are constants, as shapes are made of them.
 _OF_SHAPES = ("Equal", "Greater", "Less", "And", "Or", "Not", "Where", "Max", "Min", "Tile", "Mod")
@@ -541,10 +541,25 @@ def _average_pool(
     pads: Any = None,
     strides: Any = None,
 ) -> Any:
-    if dilations and any(number != 1 for number in dilations):
-        raise popart_exception("Dilations of value other than 1 are currently not supported.")
     given = (kernel_shape, auto_pad, ceil_mode, pads, strides)
-    return pooling.averaged(x, *given, bool(count_include_pad))
+    return pooling.averaged(x, *given, bool(count_include_pad), dilations)
+
+
+@op("MaxPool", 12, 22)
+def _max_pool(
+    x: Any,
+    *,
+    kernel_shape: Any,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Any = None,
+    pads: Any = None,
+    storage_order: int = 0,
+    strides: Any = None,
+    context: Any,
+) -> Any:
+    pooling.check_maxima(storage_order, context)
+    return pooling.maxima(x, kernel_shape, auto_pad, ceil_mode, pads, strides, dilations)
 
 
 @op("Resize", 13, 18, 19, known=(1, 2, 3))

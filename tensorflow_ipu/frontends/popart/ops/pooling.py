@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -23,18 +24,53 @@ def _max_pool(
     pads: Any = None,
     storage_order: int = 0,
     strides: Any = None,
-    context: Any = None,
+    context: Any,
 ) -> Any:
-    if storage_order:
-        raise popart_exception("MaxPool does not support a storage_order other than 0.")
     if dilations and any(number != 1 for number in dilations):
         raise popart_exception(
             f"{texts.OP}: Dilations of value other than 1 are currently not supported."
         )
-    if context is not None and context.output_count > 1:
+    check_maxima(storage_order, context)
+    return maxima(x, kernel_shape, auto_pad, ceil_mode, pads, strides)
+
+
+def check_maxima(storage_order: int, context: Any) -> None:
+    """Refuses positions of maxima.
+
+    Args:
+        storage_order: order of the positions.
+        context: what is known of the node.
+
+    Raises:
+        popart_exception: If the node has the output for them, or another order.
+    """
+    if storage_order:
+        raise popart_exception("MaxPool does not support a storage_order other than 0.")
+    if context.output_count > 1:
         raise popart_exception("MaxPool does not produce its second output, the indices.")
-    least = x.dtype.min
-    return _pool("MAX", x, kernel_shape, auto_pad, ceil_mode, pads, strides, least)
+
+
+def maxima(
+    x: Any,
+    kernel: Any,
+    auto_pad: str,
+    ceil_mode: int,
+    pads: Any,
+    strides: Any,
+    dilations: Any = None,
+) -> Any:
+    """Returns the maximum of each window.
+
+    Args:
+        x: the tensor.
+        kernel: sizes of the window.
+        auto_pad: as in ONNX.
+        ceil_mode: whether windows that are not whole count.
+        pads: as in ONNX.
+        strides: of the window.
+        dilations: of the window.
+    """
+    return _pool("MAX", x, kernel, auto_pad, ceil_mode, pads, strides, dilations, x.dtype.min)
 
 
 @op("AveragePool", 1, 7, 10, 11)
@@ -61,6 +97,7 @@ def averaged(
     pads: Any,
     strides: Any,
     counts_padding: bool = False,
+    dilations: Any = None,
 ) -> Any:
     """Returns the mean of each window.
 
@@ -72,12 +109,14 @@ def averaged(
         pads: as in ONNX.
         strides: of the window.
         counts_padding: whether the mean is over the padding too.
+        dilations: of the window.
     """
     if counts_padding:
         sizes, ones = x.shape.as_list()[2:], [1] * len(kernel)
-        widths = windows.pads_of(pads, auto_pad, sizes, kernel, strides or ones, ones)
+        gaps = dilations or ones
+        widths = windows.pads_of(pads, auto_pad, sizes, kernel, strides or ones, gaps)
         x, auto_pad, pads = tf.pad(x, [(0, 0), (0, 0), *widths]), "NOTSET", None
-    arguments = (kernel, auto_pad, ceil_mode, pads, strides, 0)
+    arguments = (kernel, auto_pad, ceil_mode, pads, strides, dilations, 0)
     mean = _pool("AVG", x, *arguments)
     count = _pool("AVG", tf.ones([1, 1, *x.shape[2:]], x.dtype), *arguments)
     return mean / count
@@ -91,30 +130,53 @@ def _pool(
     ceil_mode: int,
     pads: Any,
     strides: Any,
+    dilations: Any,
     value: Any,
 ) -> Any:
     """Returns the pool of each window, with padding of a value."""
     sizes = x.shape.as_list()[2:]
-    windows.check(f"{kind.title()}Pool", sizes, kernel, strides, pads, None)
+    windows.check(f"{kind.title()}Pool", sizes, kernel, strides, pads, dilations)
     kernel, ones = list(kernel), [1] * len(sizes)
-    strides = list(strides or ones)
-    widths = windows.pads_of(pads, auto_pad, sizes, kernel, strides, ones)
+    strides, gaps = list(strides or ones), list(dilations or ones)
+    widths = windows.pads_of(pads, auto_pad, sizes, kernel, strides, gaps)
     if ceil_mode:
+        wide = [(window - 1) * gap + 1 for window, gap in zip(kernel, gaps)]
         widths = [
             (low, high + _missing(size, low, high, window, stride))
-            for (low, high), size, window, stride in zip(widths, sizes, kernel, strides)
+            for (low, high), size, window, stride in zip(widths, sizes, wide, strides)
         ]
     data = layouts.channels_last(x)
     if any(map(any, widths)):
         around = [(0, 0), *widths, (0, 0)]
         data = tf.pad(data, around, constant_values=tf.cast(value, x.dtype))
-    if any(stride > window for stride, window in zip(strides, kernel)):
+    if gaps != ones:
+        result = _dilated(kind, data, kernel, gaps, strides)
+    elif any(stride > window for stride, window in zip(strides, kernel)):
         # TensorFlow refuses windows that leave out data between them.
         every = (slice(None), *(slice(None, None, stride) for stride in strides))
         result = tf.nn.pool(data, kernel, kind, ones, "VALID")[every]
     else:
         result = tf.nn.pool(data, kernel, kind, strides, "VALID")
     return layouts.channels_second(result)
+
+
+def _dilated(kind: str, data: Any, kernel: list[int], gaps: list[int], strides: list[int]) -> Any:
+    """Returns the pool of windows with gaps, of one slice of the data for each element."""
+    counts = [
+        (size - (window - 1) * gap - 1) // stride + 1
+        for size, window, gap, stride in zip(data.shape.as_list()[1:], kernel, gaps, strides)
+    ]
+    slices = [
+        tuple(
+            slice(at * gap, at * gap + (count - 1) * stride + 1, stride)
+            for at, gap, count, stride in zip(place, gaps, counts, strides)
+        )
+        for place in np.ndindex(*kernel)
+    ]
+    parts = [data[(slice(None), *part)] for part in slices]
+    if kind == "MAX":
+        return functools.reduce(tf.maximum, parts)
+    return tf.add_n(parts) / len(parts)
 
 
 def _missing(size: int, low: int, high: int, window: int, stride: int) -> int:
