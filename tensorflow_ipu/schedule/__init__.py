@@ -6,9 +6,14 @@ mini-batches that it can run.
 """
 
 from tensorflow_ipu.schedule.builder import build
-from tensorflow_ipu.schedule.checks import check, fewest
-from tensorflow_ipu.schedule.description import PipelineDescription
-from tensorflow_ipu.schedule.modes import Phase, PipelineSchedule, RecomputationMode
+from tensorflow_ipu.schedule.description import (
+    Phase,
+    PipelineDescription,
+    PipelineSchedule,
+    RecomputationMode,
+    check,
+    fewest,
+)
 from tensorflow_ipu.schedule.table import Entry, Schedule
 from tensorflow_ipu.schedule.timing import Costs, Timing, timed, unit_costs
 

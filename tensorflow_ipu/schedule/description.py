@@ -3,16 +3,64 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import json
 from collections.abc import Sequence
 from typing import Any, Union
 
-from tensorflow_ipu.schedule.modes import PipelineSchedule, RecomputationMode
+from tensorflow_ipu.util import errors
+
+# --- Enumerations of a pipeline: schedules, recomputation modes and phases ---
+
+
+class PipelineSchedule(enum.Enum):
+    """How the stages of a pipeline are interleaved on its IPUs.
+
+    Attributes:
+        Grouped: In each time slot all IPUs go forward, or all go backward. Activations wait long
+            for their backward pass, but IPUs wait little for each other.
+        Interleaved: In a time slot some IPUs go forward while others go backward. Activations wait
+            half as long, but a forward pass takes the time of a backward pass beside it.
+        Sequential: One mini-batch at a time, as in a model that is only sharded.
+    """
+
+    Grouped = 0
+    Interleaved = 1
+    Sequential = 2
+
+
+class RecomputationMode(enum.Enum):
+    """The ways to recompute the activations that a backward pass needs.
+
+    Attributes:
+        Auto: The usual mode of the schedule.
+        RecomputeThenBackpropagate: All of a stage's activations, then its backward pass.
+        RecomputeAndBackpropagateInterleaved: Each activation just before it is needed.
+    """
+
+    Auto = 0
+    RecomputeThenBackpropagate = 1
+    RecomputeAndBackpropagateInterleaved = 2
+
+
+class Phase(enum.IntEnum):
+    """The kind of work of an IPU in one cell of a schedule."""
+
+    FORWARD = 0
+    RECOMPUTE = 1
+    BACKWARD = 2
+    UPDATE = 3
+
+
+# --- The input of a schedule: a pipeline's stages, counts and options ---
 
 # The IPU of a stage, or one for each member of a parallel stage.
 StageDevice = Union[int, tuple[int, ...]]
 
+
 _ENUMS = {"schedule": PipelineSchedule, "recomputation": RecomputationMode}
+
+
 _COUNTS = ("count", "repeat_count", "batch_serialization_iterations")
 
 
@@ -140,3 +188,79 @@ def _check_mapping(mapping: Sequence[StageDevice]) -> None:
                 "Each stage must be mapped to an IPU, a number from 0, or a parallel stage to a "
                 f"tuple of such numbers; got {entry!r} in the device_mapping {tuple(mapping)!r}."
             )
+
+
+# --- Checks that a schedule supports a pipeline ---
+
+# Mini-batches more that loading and storing beside the computation keep in flight.
+_IO_OVERLAP = 2
+
+
+_REFUSED = {
+    PipelineSchedule.Sequential: RecomputationMode.RecomputeThenBackpropagate,
+    PipelineSchedule.Interleaved: RecomputationMode.RecomputeAndBackpropagateInterleaved,
+}
+
+
+def check(description: PipelineDescription) -> None:
+    """Raises if the schedule of a pipeline does not support it.
+
+    Args:
+        description: the pipeline.
+
+    Raises:
+        tf.errors.FailedPreconditionError: If the schedule cannot run that many mini-batches.
+        tf.errors.UnimplementedError: If the schedule does not have the recomputation mode.
+    """
+    _check_count(description)
+    _check_recomputation(description)
+
+
+def required_multiple(description: PipelineDescription) -> int:
+    """Returns the divisor of a valid count of mini-batches."""
+    if description.schedule is PipelineSchedule.Sequential or description.any_count:
+        return 1
+    both_ways = description.training and description.schedule is PipelineSchedule.Grouped
+    return description.stages * (2 if both_ways else 1)
+
+
+def required_minimum(description: PipelineDescription) -> int:
+    """Returns the least number of mini-batches."""
+    overlap = description.io_overlap and description.schedule is PipelineSchedule.Grouped
+    least = description.stages if description.any_count else required_multiple(description)
+    return least + (_IO_OVERLAP if overlap else 0)
+
+
+def fewest(description: PipelineDescription) -> int:
+    """Returns the least count of mini-batches that the schedule can run."""
+    multiple = required_multiple(description)
+    return -(-required_minimum(description) // multiple) * multiple
+
+
+def _check_count(description: PipelineDescription) -> None:
+    multiple, minimum = required_multiple(description), required_minimum(description)
+    if description.count % multiple == 0 and description.count >= minimum:
+        return
+    need = f"{multiple}" + (f" and at least {minimum}" if minimum > multiple else "")
+    purpose = "trains" if description.training else "runs inference"
+    overlap = " and overlaps I/O with I/O tiles" if minimum > multiple else ""
+    good = -(-max(description.count, minimum) // multiple) * multiple
+    # TensorFlow 1 programs look for the first sentence, TensorFlow 2 programs for the second.
+    raise errors.failed_precondition(
+        f"The pipeline depth of the pipeline must be a multiple of {need}, but it is "
+        f"{description.count}. The number of iterations of the pipeline must be a multiple of "
+        f"{need}, as it {purpose} with {description.stages} stages in the "
+        f"{description.schedule.name} schedule{overlap}. Set gradient_accumulation_count to "
+        f"{good}, say, or choose another pipeline_schedule.",
+    )
+
+
+def _check_recomputation(description: PipelineDescription) -> None:
+    mode = description.resolved_recomputation
+    if mode is None or mode is not _REFUSED.get(description.schedule):
+        return
+    raise errors.unimplemented(
+        f"The recomputation mode {mode.name} is not supported by the pipeline schedule "
+        f"{description.schedule.name}. Set recomputation_mode to RecomputationMode.Auto, or choose "
+        "another pipeline_schedule.",
+    )

@@ -9,10 +9,8 @@ from typing import Union
 
 import numpy as np
 
-from tensorflow_ipu.schedule.description import PipelineDescription, members
-from tensorflow_ipu.schedule.modes import Phase
-from tensorflow_ipu.schedule.shares import idle_share
-from tensorflow_ipu.schedule.table import Schedule
+from tensorflow_ipu.schedule.description import Phase, PipelineDescription, members
+from tensorflow_ipu.schedule.table import Schedule, idle_share
 from tensorflow_ipu.util.short_repr import shows
 
 # Cycles of a stage, or of each member of a parallel stage.

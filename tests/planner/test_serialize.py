@@ -17,8 +17,11 @@ from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner import serialize
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Buffer, Copy, Op, Operand, Variable, Workload
-from tensorflow_ipu.schedule.description import PipelineDescription
-from tensorflow_ipu.schedule.modes import PipelineSchedule, RecomputationMode
+from tensorflow_ipu.schedule.description import (
+    PipelineDescription,
+    PipelineSchedule,
+    RecomputationMode,
+)
 
 _texts = st.text(max_size=6)
 _counts = st.integers(0, 10**12)

@@ -21,7 +21,7 @@ from tensorflow_ipu.planner.program.accesses import TENSOR_KIND, Accesses
 from tensorflow_ipu.planner.program.structure import BACKWARD, FORWARD, UPDATE
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.schedule import PipelineDescription
-from tensorflow_ipu.schedule.slots import stash_depths
+from tensorflow_ipu.schedule.builder import stash_depths
 
 # Ops whose results cannot be recomputed.
 _STATEFUL = frozenset({op_names.INFEED, op_names.RANDOM_SEED})
