@@ -164,5 +164,5 @@ docs-links: $(VENV)/.with-docs native
 	cat build/links/output.txt
 
 # What they know of names that no file stands for, and of options.
-stubs: $(VENV)/.requirements
+stubs: $(VENV)/.with-dev native
 	$(PYTHON) stubs/make_stubs.py

@@ -139,6 +139,12 @@ def test_every_target_that_runs_programs_is_checked() -> None:
 
 
 @pytest.mark.parametrize("target", PROGRAMS)
+def test_a_target_installs_the_package(target: str) -> None:
+    names, recipe = TARGETS[target]
+    assert names or "$(PYTHON3)" in recipe, "its programs import tensorflow_ipu"
+
+
+@pytest.mark.parametrize("target", PROGRAMS)
 def test_a_target_installs_what_its_programs_import(target: str) -> None:
     names, recipe = TARGETS[target]
     alone = "$(PYTHON3)" in recipe  # no environment of ours
