@@ -444,7 +444,8 @@ def test_results_have_the_names_of_the_original():
             (ops.ipu_copy(x, 1, 0), "x_c1"),
             (collectives.replicated_all_gather(x), "x_all_gathered"),
             (collectives.replicated_all_reduce(x), "x_all_reduce"),
-            (collectives.replicated_reduce_scatter(x), "replicated_reduce_scatter_out"),
+            (collectives.replicated_reduce_scatter(x), "x_reduce_scattered"),
+            (collectives.replica_sharded_slice(x), "x_sliced"),
         ):
             assert result.id == name
 

@@ -233,5 +233,13 @@ def replicated_reduce_scatter(
     Raises:
         Exception: As `replicated_all_reduce` does.
     """
-    sharded = configure_output_for_replicated_tensor_sharding
-    return building.add(_REDUCE_SCATTER, t, op=check_op(op), sharded=sharded, **groups.of(group))
+    building.check_tensor(t)
+    return building.add(
+        _REDUCE_SCATTER,
+        t,
+        # Named after the tensor: programs pair shards with variables in the order of their names.
+        name=f"{t.name}_reduce_scattered",
+        op=check_op(op),
+        sharded=configure_output_for_replicated_tensor_sharding,
+        **groups.of(group),
+    )

@@ -196,7 +196,8 @@ def replica_sharded_slice(t: Tensor, group: ReplicaGrouping | None = None) -> Te
     Raises:
         Exception: As `replicated_all_gather` does for groups.
     """
-    return building.add(_SHARDED_SLICE, t, **groups.of(group))
+    building.check_tensor(t)
+    return building.add(_SHARDED_SLICE, t, name=f"{t.name}_sliced", **groups.of(group))
 
 
 def replicated_slice(t: Tensor, axis: int = 0, group: ReplicaGrouping | None = None) -> Tensor:
