@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popxl import building
 from tensorflow_ipu.frontends.popxl.core import shapes, views
-from tensorflow_ipu.frontends.popxl.core.integers import as_int
 from tensorflow_ipu.frontends.popxl.core.kinds import (
     OpKind,
     register,
@@ -106,15 +106,15 @@ def split(t: Tensor, splits: int | Sequence[int], axis: int = 0) -> list[Tensor]
     """
     building.check_tensor(t)
     axis = shapes.positive_axis(axis, t.rank, "Split")
-    parts = as_int(splits)
-    if parts is not None:
+    if isinstance(splits, Iterable):
+        sizes = tuple(splits)
+    else:
+        parts = operator.index(splits)
         if parts < 1 or t.shape[axis] % parts:
             raise ValueError(
                 f"{parts} does not equally divide {t.shape[axis]}, the size of the axis {axis}."
             )
         sizes = (t.shape[axis] // parts,) * parts
-    else:
-        sizes = tuple(splits)
     return building.add_all(_SPLIT, [t], splits=sizes, axis=axis)
 
 

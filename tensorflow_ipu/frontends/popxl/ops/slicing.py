@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Any, Optional
 
 import numpy as np
 
 from tensorflow_ipu.frontends.popxl import building, context, dtypes, tensor
 from tensorflow_ipu.frontends.popxl.core import shapes, views
-from tensorflow_ipu.frontends.popxl.core.integers import as_int
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register, tensor_method
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
@@ -119,8 +119,7 @@ def subsample(t: Tensor, strides: int | Sequence[int]) -> Tensor:
         popart.popart_exception: If a stride is 0.
     """
     building.check_in_graph(context.get_current_graph(), [t])
-    step = as_int(strides)
-    steps = list(strides) if step is None else [step]
+    steps = list(strides) if isinstance(strides, Iterable) else [operator.index(strides)]
     if len(steps) > t.rank:
         raise ValueError(
             f"The length of strides, {len(steps)}, must not be greater than the rank, {t.rank}."

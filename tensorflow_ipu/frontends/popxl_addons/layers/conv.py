@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
-from tensorflow_ipu.frontends.popxl.core.integers import as_int
 from tensorflow_ipu.frontends.popxl_addons.core import initial
 from tensorflow_ipu.frontends.popxl_addons.core.torch_values import FromTorch
 from tensorflow_ipu.frontends.popxl_addons.module import Module
@@ -49,8 +48,8 @@ class Conv2D(FromTorch, Module):
         """
         super().__init__()
         self.out_channels = out_channels
-        side = as_int(kernel_size)
-        self.kernel_size = tuple(kernel_size) if side is None else (side, side)
+        sides = kernel_size if isinstance(kernel_size, Iterable) else (kernel_size, kernel_size)
+        self.kernel_size = tuple(sides)
         self.strides = strides
         self.pad_type = paddings if isinstance(paddings, str) else "not_set"
         self.paddings = (0, 0, 0, 0) if isinstance(paddings, str) else paddings
