@@ -16,7 +16,7 @@ _WARNS = {"warning", "warn", "warning_once", "log_first_n", "log_every_n", "log_
 # Warnings that are no `warn_once`, each with what they are said once for.
 SAID_ONCE_FOR = {
     "tensorflow_ipu/util/notices.py": "a text, in a process",
-    "tensorflow_ipu/frontends/executable_cache.py": "a file of another program, in the log",
+    "tensorflow_ipu/frontends/common/executable_cache.py": "a file of another program, in the log",
     "tensorflow_ipu/frontends/popart/options/session_options.py": "an option, in PopART's log",
     "tensorflow_ipu/frontends/popart/sessions/random_state.py": "a call, in PopART's log",
     "tensorflow_ipu/frontends/popxl/session.py": "a text, in a process",

@@ -12,7 +12,7 @@ from tensorflow_ipu.device import system
 from tensorflow_ipu.device.attachment import ipus_reserved
 from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instances import Instances, of_poprun
-from tensorflow_ipu.frontends import device_table
+from tensorflow_ipu.frontends.common import device_table
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.tuning.advice import capacity
 from tensorflow_ipu.util.notices import warn_once

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from tensorflow_ipu.frontends import enums as _enums
-from tensorflow_ipu.frontends.locations import (
+from tensorflow_ipu.frontends.common import enums as _enums
+from tensorflow_ipu.frontends.common.locations import (
     TensorLocation,
     TensorLocationSettings,
     VariableSettings,
 )
-from tensorflow_ipu.frontends.logs import Logger
-from tensorflow_ipu.frontends.option_groups import (
+from tensorflow_ipu.frontends.common.logs import Logger
+from tensorflow_ipu.frontends.common.option_groups import (
     AccumulateOuterFragmentSettings,
     AutodiffSettings,
     AutomaticLossScalingSettings,
@@ -22,6 +22,7 @@ from tensorflow_ipu.frontends.option_groups import (
     ExperimentalSettings,
     ReplicatedCollectivesSettings,
 )
+from tensorflow_ipu.frontends.common.replica_groups import CommGroup, ReplicaGrouping
 from tensorflow_ipu.frontends.popart import errors as _errors
 from tensorflow_ipu.frontends.popart.building.core import BuilderCore
 from tensorflow_ipu.frontends.popart.building.graphcore import AiGraphcoreOpset1
@@ -67,7 +68,6 @@ from tensorflow_ipu.frontends.popart.stepio import (
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.frontends.popart.tools.graph_transformer import GraphTransformer
 from tensorflow_ipu.frontends.popart.tools.numerics_report import NumericsReport
-from tensorflow_ipu.frontends.replica_groups import CommGroup, ReplicaGrouping
 
 # Names of the original.
 _BuilderCore = BuilderCore

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from tensorflow_ipu.frontends import logs
-from tensorflow_ipu.frontends.errors import (
+from tensorflow_ipu.frontends.common import logs
+from tensorflow_ipu.frontends.common.errors import (
     popart_exception,
     popart_internal_exception,
     poplar_application_runtime_error,

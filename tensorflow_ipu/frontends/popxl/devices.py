@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow_ipu.device import system
 from tensorflow_ipu.device.attachment import ipus_reserved
 from tensorflow_ipu.distributed.instances import Instances
-from tensorflow_ipu.frontends import device_table
+from tensorflow_ipu.frontends.common import device_table
 
 _TYPES = ("ipu_hw", "ipu_model", "cpu")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorflow_ipu.frontends.errors import popart_exception
+from tensorflow_ipu.frontends.common.errors import popart_exception
 
 __all__ = ["UndefinedValue", "popart_exception"]
 

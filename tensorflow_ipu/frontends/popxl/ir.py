@@ -10,7 +10,7 @@ from typing import Any
 
 from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instances import Instances, of_poprun
-from tensorflow_ipu.frontends import drawings
+from tensorflow_ipu.frontends.common import drawings
 from tensorflow_ipu.frontends.popxl import subgraphs
 from tensorflow_ipu.frontends.popxl.core.integers import as_int
 from tensorflow_ipu.frontends.popxl.core.session_options import PbIr, SessionOptions

@@ -11,9 +11,9 @@ from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu.compiler import ahead_of_time
 from tensorflow_ipu.compiler.executable import Executable
-from tensorflow_ipu.frontends import executable_cache, profiles
-from tensorflow_ipu.frontends.errors import poplar_application_runtime_error
-from tensorflow_ipu.frontends.logs import Logger
+from tensorflow_ipu.frontends.common import executable_cache, profiles
+from tensorflow_ipu.frontends.common.errors import poplar_application_runtime_error
+from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.popxl import devices
 from tensorflow_ipu.frontends.popxl.graph import reachable
 from tensorflow_ipu.frontends.popxl.ir import Ir

@@ -8,7 +8,7 @@ from typing import Any, Union
 
 import onnx
 
-from tensorflow_ipu.frontends.locations import TensorLocation
+from tensorflow_ipu.frontends.common.locations import TensorLocation
 from tensorflow_ipu.frontends.popart.building.graph import ModelGraph, make_attribute
 from tensorflow_ipu.frontends.popart.enums import RecomputeType
 from tensorflow_ipu.frontends.popart.errors import add_note, popart_exception

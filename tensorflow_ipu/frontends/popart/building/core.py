@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 from onnx import defs, helper
 
-from tensorflow_ipu.frontends.locations import VariableSettings
-from tensorflow_ipu.frontends.logs import Logger
+from tensorflow_ipu.frontends.common.locations import VariableSettings
+from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.building import inference, windows
 from tensorflow_ipu.frontends.popart.building.annotations import RECOMPUTE, Annotations

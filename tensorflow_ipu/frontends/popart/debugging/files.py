@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorflow_ipu.frontends import debug_contexts
+from tensorflow_ipu.frontends.common import debug_contexts
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 
 

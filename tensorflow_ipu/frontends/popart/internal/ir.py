@@ -1,9 +1,5 @@
 """What PopART and PopXL share: the module `popart._internal.ir`."""
 
-from tensorflow_ipu.frontends.locations import CommGroup as CommGroup
-from tensorflow_ipu.frontends.locations import ReplicaGrouping as ReplicaGrouping
-from tensorflow_ipu.frontends.locations import TensorLocation as TensorLocation
-from tensorflow_ipu.frontends.locations import VariableSettings as VariableSettings
 from tensorflow_ipu.frontends.popart.dataflow import AnchorReturnType as AnchorReturnType
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow as DataFlow
 from tensorflow_ipu.frontends.popart.dataflow import InputSettings as InputSettings

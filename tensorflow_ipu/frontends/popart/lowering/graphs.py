@@ -14,7 +14,7 @@ from onnx import helper
 from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu.compiler.sources import declared, frames
-from tensorflow_ipu.frontends.logs import Logger
+from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.popart import ops  # noqa: F401 - fills the table
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering import nodes, refusals

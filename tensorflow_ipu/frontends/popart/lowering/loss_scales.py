@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import tensorflow as tf
 
-from tensorflow_ipu.frontends.option_groups import AutomaticLossScalingSettings
+from tensorflow_ipu.frontends.common.option_groups import AutomaticLossScalingSettings
 from tensorflow_ipu.frontends.popart.enums import GradientTensorTrackingMethod
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum

@@ -11,8 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.frontends.common.replica_groups import ReplicaGrouping
 from tensorflow_ipu.frontends.popart.lowering.schedules import PLAIN, Schedule
-from tensorflow_ipu.frontends.replica_groups import ReplicaGrouping
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
 from tensorflow_ipu.ops.replication_ops import replication_index
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from tensorflow_ipu.frontends.common.replica_groups import ReplicaGrouping
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.enums import SyntheticDataMode
 from tensorflow_ipu.frontends.popart.lowering.schedules import PLAIN, Schedule
@@ -13,7 +14,6 @@ from tensorflow_ipu.frontends.popart.model.imports import Model
 from tensorflow_ipu.frontends.popart.ops.kinds import Numerics
 from tensorflow_ipu.frontends.popart.options.planned import NO_OPTIONS, ProgramOptions
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
-from tensorflow_ipu.frontends.replica_groups import ReplicaGrouping
 
 
 @dataclasses.dataclass(frozen=True)

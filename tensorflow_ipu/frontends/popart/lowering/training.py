@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu.frontends.option_groups import AutomaticLossScalingSettings
+from tensorflow_ipu.frontends.common.option_groups import AutomaticLossScalingSettings
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.enums import MeanReductionStrategy, ReductionType
 from tensorflow_ipu.frontends.popart.errors import popart_exception

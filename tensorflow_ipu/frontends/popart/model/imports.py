@@ -9,7 +9,8 @@ import numpy as np
 import onnx
 from onnx import defs, inliner
 
-from tensorflow_ipu.frontends.locations import VariableSettings
+from tensorflow_ipu.frontends.common.locations import VariableSettings
+from tensorflow_ipu.frontends.common.replica_groups import CommGroup, ReplicaGrouping
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.enums import (
     CommGroupType,
@@ -22,7 +23,6 @@ from tensorflow_ipu.frontends.popart.ops import kinds
 from tensorflow_ipu.frontends.popart.ops.effects import has_effect
 from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
-from tensorflow_ipu.frontends.replica_groups import CommGroup, ReplicaGrouping
 
 _BROADCAST = "__replicated_stream_mode/"
 _EXCHANGE = "__exchange_strategy/"

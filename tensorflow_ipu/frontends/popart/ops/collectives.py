@@ -6,12 +6,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.frontends.common.replica_groups import CommGroup
 from tensorflow_ipu.frontends.popart.enums import CollectiveOperator, CommGroupType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import gradients
 from tensorflow_ipu.frontends.popart.ops.kinds import COMM_GROUP, GRAPHCORE, Gradient, op
 from tensorflow_ipu.frontends.popxl.ops.collectives import groups, reductions
-from tensorflow_ipu.frontends.replica_groups import CommGroup
 
 _O = CollectiveOperator
 # PopXL's names of reductions; its "mul" is a mean.

@@ -7,8 +7,8 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
-from tensorflow_ipu.frontends import option_groups
-from tensorflow_ipu.frontends.locations import TensorLocationSettings
+from tensorflow_ipu.frontends.common import option_groups
+from tensorflow_ipu.frontends.common.locations import TensorLocationSettings
 from tensorflow_ipu.frontends.popart import enums
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from tensorflow_ipu.frontends import executable_cache
-from tensorflow_ipu.frontends.logs import Logger
-from tensorflow_ipu.frontends.option_groups import FORMER_NAMES
+from tensorflow_ipu.frontends.common import executable_cache
+from tensorflow_ipu.frontends.common.logs import Logger
+from tensorflow_ipu.frontends.common.option_groups import FORMER_NAMES
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.options.declarations import OPTIONS, Effect
 from tensorflow_ipu.util.notices import warn_once

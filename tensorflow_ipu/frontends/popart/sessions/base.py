@@ -12,6 +12,7 @@ from tensorflow.python.eager import context as eager_context
 from tensorflow_ipu.compiler import ahead_of_time
 from tensorflow_ipu.compiler.checks.capacity import advice, chosen_policy
 from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.frontends.common.replica_groups import ReplicaGrouping
 from tensorflow_ipu.frontends.popart import attachment
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
@@ -33,7 +34,6 @@ from tensorflow_ipu.frontends.popart.options.session_options import SessionOptio
 from tensorflow_ipu.frontends.popart.sessions import device_limits
 from tensorflow_ipu.frontends.popart.sessions.weights import HostWeights
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
-from tensorflow_ipu.frontends.replica_groups import ReplicaGrouping
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.tuning.advice import capacity

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context as eager_context
 
-from tensorflow_ipu.frontends import drawings, logs
+from tensorflow_ipu.frontends.common import drawings, logs
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
 from tensorflow_ipu.frontends.popart.enums import VirtualGraphMode

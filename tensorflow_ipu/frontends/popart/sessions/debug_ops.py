@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping
 import onnx
 
 from tensorflow_ipu.compiler.executable import Executable
-from tensorflow_ipu.frontends import debug_contexts
+from tensorflow_ipu.frontends.common import debug_contexts
 from tensorflow_ipu.frontends.popart.debugging.context import LINE
 from tensorflow_ipu.frontends.popart.lowering import nodes
 from tensorflow_ipu.frontends.popart.model.imports import Model

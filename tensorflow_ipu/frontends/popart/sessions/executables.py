@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 
 from tensorflow_ipu.compiler import store
-from tensorflow_ipu.frontends import executable_cache, logs, profiles
+from tensorflow_ipu.frontends.common import executable_cache, logs, profiles
 from tensorflow_ipu.frontends.popart.debugging.context import remove_lines
 from tensorflow_ipu.frontends.popart.enums import DeviceType
 from tensorflow_ipu.frontends.popart.errors import (

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import onnx
 from onnx import helper
 
-from tensorflow_ipu.frontends.logs import Logger
+from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.popart.building.annotations import MEMORY
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from tensorflow.python.eager import context as eager_context
 
-from tensorflow_ipu.frontends.logs import Logger
+from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
 from tensorflow_ipu.frontends.popart.lowering.micro_batches import SEED
 from tensorflow_ipu.frontends.popart.sessions.base import SessionBase

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorflow_ipu.frontends.locations import TensorLocation, TensorLocationSettings
+from tensorflow_ipu.frontends.common.locations import TensorLocation, TensorLocationSettings
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.enums import (
     AccumulateOuterFragmentSchedule,

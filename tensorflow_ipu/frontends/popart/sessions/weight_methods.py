@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from tensorflow.python.eager import context as eager_context
 
-from tensorflow_ipu.frontends import logs
+from tensorflow_ipu.frontends.common import logs
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
 from tensorflow_ipu.frontends.popart.model import external_data
 from tensorflow_ipu.frontends.popart.sessions.base import SessionBase

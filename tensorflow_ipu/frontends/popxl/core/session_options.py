@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tensorflow_ipu.frontends import executable_cache
-from tensorflow_ipu.frontends.enums import (
+from tensorflow_ipu.frontends.common import executable_cache
+from tensorflow_ipu.frontends.common.enums import (
     Instrumentation,
     MeanReductionStrategy,
     MergeVarUpdateType,
@@ -16,8 +16,8 @@ from tensorflow_ipu.frontends.enums import (
     SyntheticDataMode,
     VirtualGraphMode,
 )
-from tensorflow_ipu.frontends.locations import TensorLocationSettings
-from tensorflow_ipu.frontends.option_groups import (
+from tensorflow_ipu.frontends.common.locations import TensorLocationSettings
+from tensorflow_ipu.frontends.common.option_groups import (
     FORMER_NAMES,
     AccumulateOuterFragmentSettings,
     AutomaticLossScalingSettings,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tensorflow_ipu.frontends import debug_contexts
+from tensorflow_ipu.frontends.common import debug_contexts
 from tensorflow_ipu.frontends.popxl import context
 from tensorflow_ipu.frontends.popxl.core import sites
 from tensorflow_ipu.frontends.popxl.errors import popart_exception

@@ -14,7 +14,7 @@ from tensorflow_ipu.compiler import ahead_of_time, fingerprint, store
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir.program import Program
-from tensorflow_ipu.frontends import executable_cache
+from tensorflow_ipu.frontends.common import executable_cache
 from tensorflow_ipu.util import archives, private_files
 
 _MEMBER = "popxl.json"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorflow_ipu.frontends.logs import Logger
+from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.popxl import context, dtypes, utils
 from tensorflow_ipu.frontends.popxl.core.host_layout import HostLayout, check_retrieval_mode
 from tensorflow_ipu.frontends.popxl.core.kinds import function

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from tensorflow_ipu.frontends.enums import CollectiveOperator
+from tensorflow_ipu.frontends.common.enums import CollectiveOperator
 from tensorflow_ipu.frontends.popxl.ops.collectives.groups import CommGroup, CommGroupType
 
 __all__ = ["OPS", "CollectiveOps", "CommGroup", "CommGroupType", "to_collective_op"]

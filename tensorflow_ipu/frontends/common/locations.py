@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorflow_ipu.frontends.enums import (
+from tensorflow_ipu.frontends.common.enums import (
     CommGroupType,
     ReplicatedTensorSharding,
     TensorStorage,
     TileSet,
     VariableRetrievalMode,
 )
-from tensorflow_ipu.frontends.errors import popart_exception, popart_internal_exception
-from tensorflow_ipu.frontends.replica_groups import CommGroup, ReplicaGrouping
+from tensorflow_ipu.frontends.common.errors import popart_exception, popart_internal_exception
+from tensorflow_ipu.frontends.common.replica_groups import CommGroup, ReplicaGrouping
 
 _SHARDING = ("replicatedTensorSharding", "shardingDomain")
 _TILES = ("storage", "loadTileSet", "storageTileSet", "replicatedTensorSharding")

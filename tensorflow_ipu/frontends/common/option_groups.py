@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from tensorflow_ipu.frontends.enums import (
+from tensorflow_ipu.frontends.common.enums import (
     AccumulateOuterFragmentSchedule,
     AutodiffStitchStrategy,
     BatchSerializationBatchSchedule,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from tensorflow_ipu.frontends.logs import Logger
+from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.util.notices import warn_once
 
 _SUFFIX = ".popef"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorflow_ipu.frontends.enums import CommGroupType
-from tensorflow_ipu.frontends.errors import popart_exception
+from tensorflow_ipu.frontends.common.enums import CommGroupType
+from tensorflow_ipu.frontends.common.errors import popart_exception
 
 
 class ReplicaGrouping:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.device.system import System
-from tensorflow_ipu.frontends.logs import Logger
+from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.profiler import report_directory, report_options
 from tensorflow_ipu.profiler.report import Executions, Report
 from tensorflow_ipu.util import private_files

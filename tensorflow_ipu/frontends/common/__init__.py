@@ -1,0 +1,1 @@
+"""Shared parts of PopXL and PopART: devices, groups, locations, options, errors, logs."""
