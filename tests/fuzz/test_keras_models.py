@@ -91,11 +91,13 @@ def _check(case: Case) -> None:
         rows = BATCH * STEPS * case.replicas
         data = keras_models.array(rows, LENGTH, SIZE), keras_models.array(rows, LENGTH, 2, seed=1)
         model.fit(keras_models.dataset(*data, batch_size=BATCH), verbose=0)
+    moved = False
     for values, first in zip(model.queue.dequeue(), start):
         of_replicas = values.numpy()
         assert of_replicas.shape == (STEPS, case.replicas, *first.shape)
         np.testing.assert_array_equal(of_replicas, of_replicas[:, :1].repeat(case.replicas, 1))
-        assert not np.array_equal(of_replicas[-1, 0], first)
+        moved = moved or not np.array_equal(of_replicas[-1, 0], first)
+    assert moved  # not each weight: scales before another batch norm have no gradient
 
 
 def test_replicas_keep_weights_of_equal_bits(request: pytest.FixtureRequest) -> None:
