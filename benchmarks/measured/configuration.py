@@ -20,6 +20,7 @@ import re
 from typing import NamedTuple
 
 from tensorflow_ipu.configs.chips import Chip
+from tensorflow_ipu.costs.releases import CURRENT, SDK_2_1, Release
 
 from .rows import NotExpressible, Row, checked_size, chip_of
 
@@ -35,6 +36,8 @@ _IPUS_OF_MACHINE = 4
 _LENGTH = re.compile(r"sl\s?(\d+)")
 _COUNT = re.compile(r"gradient accumulation[ =](\d+)")
 _STAGES = re.compile(r"(\d+)-stage pipeline x\s?(\d+)")
+# The only round of MLPerf with an SDK before 2.3, as its system descriptions say.
+_OLD_ROUND = re.compile(r"mlperf training v1\.0")
 _IPUS_PER_REPLICA = re.compile(r"(\d+) ipus?/replica")
 
 # Sequences of a pack where a row is packed: only at length 512 is the mean published (about 2, in
@@ -68,6 +71,7 @@ class Configuration(NamedTuple):
         packed: sequences of a pack, on average; 1 unless packed.
         stages: pipeline stages with an IPU each, 0 for the layout of TensorFlow.
         norm_group: replicas over which batch norms have their statistics.
+        release: the release of the SDK.
     """
 
     model: str
@@ -79,6 +83,7 @@ class Configuration(NamedTuple):
     packed: float
     stages: int
     norm_group: int = 2
+    release: Release = CURRENT
 
     @property
     def ipus(self) -> int:
@@ -110,6 +115,7 @@ def configuration(row: Row) -> Configuration | None:
     micro_batch = row.whole("microbatch", "micro-batch", "micro batch")
     count = row.whole("ga", "gradient accumulation") or _count(text)
     norm_group = row.whole("bn span") or _NORM_GROUP
+    release = SDK_2_1 if _OLD_ROUND.search(row.source.lower()) else CURRENT
     if max(micro_batch or 1, count or 1) > _MOST:
         raise NotExpressible("a micro-batch or count larger than any program has")
     total = row.number("gbs", "global batch")
@@ -119,14 +125,14 @@ def configuration(row: Row) -> Configuration | None:
         if total and "packed" in text:
             packed = total / (micro_batch * count * replicas)
         return Configuration(
-            model, chip, replicas, micro_batch, count, length, packed, stages, norm_group
+            model, chip, replicas, micro_batch, count, length, packed, stages, norm_group, release
         )
     if total is None:
         raise NotExpressible("the batch size is not given")
     # Batches of packed rows count unpacked sequences, as those of MLPerf show.
     micro_batch, count = split_batch(total / packed, replicas, micro_batch, _largest(model, length))
     return Configuration(
-        model, chip, replicas, micro_batch, count, length, packed, stages, norm_group
+        model, chip, replicas, micro_batch, count, length, packed, stages, norm_group, release
     )
 
 

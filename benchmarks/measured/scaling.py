@@ -4,7 +4,8 @@ An update takes its mini-batches, the optimizer's arithmetic and state, and the 
 fit takes the runs of some rounds of MLPerf, and varies the two figures of the chip that only the
 sums depend on, with a factor for the mini-batches of each model in each round: so how well these
 are predicted does not enter the figures. What leaving one configuration out changes shows how far
-the fit can be trusted, and so does the fit to another round, which no figure was fitted to.
+the fit can be trusted, and so do fits to each round alone: one is on GC200, one on Bow. The round
+before them, of an older SDK, is fitted by itself.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from tensorflow_ipu.configs.chips import DEFAULT, Chip
 from tensorflow_ipu.costs.chip import collectives
+from tensorflow_ipu.costs.releases import CURRENT, SDK_2_1
 from tensorflow_ipu.planner.time.transfers import COLLECTIVE, merged
 
 from . import training, whole_models
@@ -32,8 +34,11 @@ HEAD = ("figure", "fitted to", "runs", "fit", "leaving one out", "taken")
 
 #: Figures of the chip that are fitted.
 FIGURES = ("collective_efficiency", "gateway_efficiency")
-#: The rounds that they are fitted to, on GC200, and the one that checks them, on Bow.
-FITTED, CHECK = ("MLPerf Training v1.0", "MLPerf Training v1.1"), ("MLPerf Training v2.0",)
+_LINKS, _GATEWAYS = FIGURES
+#: The round of SDK 2.1, and the rounds of 2.3 on GC200 and of 2.5 on Bow.
+OLD, MIDDLE, NEW = (f"MLPerf Training {name}" for name in ("v1.0", "v1.1", "v2.0"))
+#: The rounds that the figures of the current release are fitted to.
+FITTED = (MIDDLE, NEW)
 _STEPS = 30
 _SMALL = 1e-4
 
@@ -57,17 +62,19 @@ def by_size(predictions: Sequence[Prediction]) -> list[tuple[str, ...]]:
 
 
 def table(predictions: Sequence[Prediction]) -> list[tuple[str, ...]]:
-    """Returns the rows of a table of fits: those that figures were taken from, and the check.
+    """Returns the rows of a table of fits: those that figures were taken from, and the checks.
 
     Args:
         predictions: of any rows.
     """
     rows = []
-    for sources in (FITTED, CHECK):
+    taken_from = {FITTED: CURRENT.with_links(DEFAULT), (OLD,): SDK_2_1.with_links(DEFAULT)}
+    for sources in (FITTED, (MIDDLE,), (NEW,), (OLD,)):
         found = fit(predictions, sources)
-        for place, name in enumerate(FIGURES) if found is not None else ():
+        for place, name in enumerate(found.figures) if found is not None else ():
             spread = f"{found.low[place]:.2f} to {found.high[place]:.2f}"
-            taken = f"{getattr(DEFAULT, name):g}" if sources is FITTED else "check"
+            chip = taken_from.get(sources)
+            taken = f"{getattr(chip, name):.2g}" if chip else "check"
             rows.append(
                 (
                     f"`{name}`",
@@ -98,6 +105,11 @@ class Run(NamedTuple):
     rest: float
     sizes: tuple[int, ...]
 
+    @property
+    def leaves_domain(self) -> bool:
+        """Whether the replicas are joined by gateways."""
+        return self.config.replicas * self.config.ipus > self.config.chip.link_domain
+
     def sums(self, chip: Chip) -> float:
         """Returns the seconds of the sums with the figures of a chip."""
         replicas, ipus = self.config.replicas, self.config.ipus
@@ -110,14 +122,16 @@ class Fit(NamedTuple):
 
     Args:
         sources: the rounds of the runs.
+        figures: names of the figures: those of `FIGURES` that the runs depend on.
         runs: how many there are.
-        values: of `FIGURES`.
+        values: of the figures.
         low: the least of each, leaving any one configuration out.
         high: the most.
         factors: measured / predicted time of mini-batches, by model and round.
     """
 
     sources: tuple[str, ...]
+    figures: tuple[str, ...]
     runs: int
     values: tuple[float, ...]
     low: tuple[float, ...]
@@ -134,13 +148,17 @@ def fit(predictions: Sequence[Prediction], sources: tuple[str, ...]) -> Fit | No
     """
     runs = [run for source in sources for run in runs_of(predictions, source)]
     kinds = sorted({_kind(run) for run in runs})
-    if len(runs) < len(FIGURES) + len(kinds) + 1:
+    figures = FIGURES if any(run.leaves_domain for run in runs) else (_LINKS,)
+    number = len(figures)
+    if len(runs) < number + len(kinds) + 1:
         return None
-    number = len(FIGURES)
-    found = _solved(runs, kinds)
-    others = [_solved([*runs[:i], *runs[i + 1 :]], kinds)[:number] for i in range(len(runs))]
+    found = _solved(runs, kinds, figures)
+    others = [
+        _solved([*runs[:i], *runs[i + 1 :]], kinds, figures)[:number] for i in range(len(runs))
+    ]
     return Fit(
         sources,
+        figures,
         len(runs),
         tuple(np.exp(found[:number]).tolist()),
         tuple(np.exp(np.min(others, axis=0)).tolist()),
@@ -195,14 +213,16 @@ def _run(config: Configuration, source: str, measured: float) -> Run:
     return Run(config, source, measured, timeline.seconds - spent[most], tuple(by_ipu[most]))
 
 
-def _solved(runs: Sequence[Run], kinds: Sequence[tuple[str, str]]) -> np.ndarray:
+def _solved(
+    runs: Sequence[Run], kinds: Sequence[tuple[str, str]], figures: Sequence[str]
+) -> np.ndarray:
     """Logarithms of the figures, then of the factors: least squares of log ratios, Gauss-Newton."""
-    start = [np.log(getattr(runs[0].config.chip, name)) for name in FIGURES]
+    start = [np.log(getattr(runs[0].config.chip, name)) for name in figures]
     point = np.array([*start, *[0.0] * len(kinds)])
     for _ in range(_STEPS):
-        errors = _errors(runs, kinds, point)
+        errors = _errors(runs, kinds, figures, point)
         slopes = [
-            (_errors(runs, kinds, point + _SMALL * unit) - errors) / _SMALL
+            (_errors(runs, kinds, figures, point + _SMALL * unit) - errors) / _SMALL
             for unit in np.eye(len(point))
         ]
         # A little damping, for rows that a figure has no part in.
@@ -212,16 +232,22 @@ def _solved(runs: Sequence[Run], kinds: Sequence[tuple[str, str]]) -> np.ndarray
             rcond=None,
         )[0]
         point = point + np.clip(step, -0.5, 0.5)
-        point[: len(FIGURES)] = np.minimum(point[: len(FIGURES)], 0.0)  # parts of a whole
+        point[: len(figures)] = np.minimum(point[: len(figures)], 0.0)  # parts of a whole
     return point
 
 
-def _errors(runs: Sequence[Run], kinds: Sequence[tuple[str, str]], point: np.ndarray) -> np.ndarray:
+def _errors(
+    runs: Sequence[Run],
+    kinds: Sequence[tuple[str, str]],
+    figures: Sequence[str],
+    point: np.ndarray,
+) -> np.ndarray:
     """Logarithms of predicted / measured."""
-    figures = dict(zip(FIGURES, np.exp(point[: len(FIGURES)]).tolist()))
-    factors = dict(zip(kinds, np.exp(point[len(FIGURES) :]).tolist()))
+    number = len(figures)
+    values = dict(zip(figures, np.exp(point[:number]).tolist()))
+    factors = dict(zip(kinds, np.exp(point[number:]).tolist()))
     seconds = [
-        factors[_kind(run)] * run.rest + run.sums(dataclasses.replace(run.config.chip, **figures))
+        factors[_kind(run)] * run.rest + run.sums(dataclasses.replace(run.config.chip, **values))
         for run in runs
     ]
     found: np.ndarray = np.log(np.array(seconds) / [run.measured for run in runs])

@@ -80,7 +80,7 @@ def settings(config: Configuration) -> Settings:
     """Returns what a program is planned for."""
     proportion = _proportion(config)
     return Settings(
-        chip=config.chip,
+        chip=config.release.with_links(config.chip),
         replicas=config.replicas,
         recompute=True,
         convolution_proportion=proportion,

@@ -14,8 +14,8 @@ GROUP = {
 }
 # Not one of these: besides the chip's work it has checkpoints, evaluations and their input.
 TO_TARGET = "time to train"
-# The collectives' share of the link rate was fitted to rows of this chip; the others check it.
-FITTED_CHIP = "mk2"
+# The collectives' share of the link rate was fitted to rows of these sources; the others check it.
+FITTED_SOURCE = "MLPerf Training"
 
 
 def predict(row: Row) -> Prediction | None:
@@ -38,7 +38,7 @@ def predict(row: Row) -> Prediction | None:
 
 def _prediction(row: Row, config: Configuration, kind: str, value: float) -> Prediction:
     group = f"{config.model}, {kind}"
-    fitted = config.chip.name == FITTED_CHIP
+    fitted = FITTED_SOURCE in row.source
     name = f"{config}, {TO_TARGET}" if kind == TO_TARGET else str(config)
     parts = () if kind == TO_TARGET else training.parts(config)
     return Prediction(row, group, config.chip, value, fitted, name, parts=parts)

@@ -65,8 +65,16 @@ def test_the_spread_holds_the_figures_when_runs_are_noisy(monkeypatch):
     assert found.values == pytest.approx((LINKS, GATEWAYS), rel=0.2)
 
 
+def test_runs_of_one_domain_say_nothing_of_gateways(monkeypatch):
+    near = [run for run in runs() if not run.leaves_domain]
+    found = fitted(monkeypatch, near)
+    assert found is not None
+    assert found.figures == ("collective_efficiency",)
+    assert found.values == pytest.approx((LINKS,), rel=1e-3)
+
+
 def test_too_few_runs_are_not_fitted(monkeypatch):
-    assert fitted(monkeypatch, runs()[:3]) is None
+    assert fitted(monkeypatch, runs()[:2]) is None
 
 
 def test_machines_are_told_apart_by_their_ipus():

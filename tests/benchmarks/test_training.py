@@ -7,13 +7,14 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 from measured import programs, training, whole_models
-from measured.configuration import BERT_BASE, BERT_LARGE, RESNET, Configuration
+from measured.configuration import BERT_BASE, BERT_LARGE, RESNET, Configuration, configuration
 from measured.models import bert, resnet
 from measured.replicate import replicated, with_count, with_replicas
 from measured.rows import Row, parameters
 
 from tensorflow_ipu.compiler.workload import describe
 from tensorflow_ipu.configs.chips import BOW, MK2
+from tensorflow_ipu.costs.releases import CURRENT, SDK_2_1
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
 
@@ -143,7 +144,7 @@ def test_throughput_is_the_samples_of_an_update_by_its_time(monkeypatch):
     monkeypatch.setattr(training, "parts", lambda config: (("dense products", 1.0),))
     options = "POD16;microbatch=2;GA=10;GBS=320;SL512 packed;4-stage pipeline x4 replicas"
     fields = ("BERT-Large pre-training", parameters(options))
-    rate = Row(2, "s", "t", "GC200", *fields, "throughput", 700.0, "sequences/s")
+    rate = Row(2, "MLPerf Training v1.1", "t", "GC200", *fields, "throughput", 700.0, "sequences/s")
     found = whole_models.predict(rate)
     # 4 replicas x 2 packs x 10, and 320 / 80 = 4 sequences in a pack.
     assert found.value == 320 / 0.5
@@ -151,3 +152,15 @@ def test_throughput_is_the_samples_of_an_update_by_its_time(monkeypatch):
     block = rate._replace(metric="block time", unit="s")
     # 0.05 x (230.23 x 320 + 3e6) = 153,683, down to 150,000, is 469 batches of 320.
     assert whole_models.predict(block).value == pytest.approx(469 * 0.5)
+
+
+def test_the_first_round_has_the_release_of_its_time():
+    options = parameters("POD64;microbatch=20;GA=2;GBS=2560;replicas=64")
+    fields = ("ResNet-50 v1.5 training", options, "throughput", 80_000.0, "samples/s")
+    old, new = (
+        configuration(Row(2, f"MLPerf Training {name}: logs", "t", "Mk2", *fields))
+        for name in ("v1.0", "v1.1")
+    )
+    assert (old.release, new.release) == (SDK_2_1, CURRENT)
+    chips = [training.settings(config).chip for config in (old, new)]
+    assert chips[0].collective_efficiency < chips[1].collective_efficiency

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tensorflow_ipu.configs.chips import BOW, MK1
+from tensorflow_ipu.configs.chips import BOW, MK1, MK2
 from tensorflow_ipu.costs.catalogue import cost_of
+from tensorflow_ipu.costs.chip import collectives
 from tensorflow_ipu.costs.cost import OpSpec, Resources, TensorType
-from tensorflow_ipu.costs.releases import CURRENT, SDK_1_0, Release
+from tensorflow_ipu.costs.releases import CURRENT, SDK_1_0, SDK_2_1, Release
 from tensorflow_ipu.costs.rules.reduction import reduction
 
 
@@ -54,3 +55,15 @@ def test_reductions_agree_with_measurements_of_sdk_1_0(each, tiles, microseconds
     operand = TensorType("float32", (each * tiles,))
     cost = reduction("Sum", operand, 1, True, Resources(MK1, tiles, release=SDK_1_0))
     assert cost.cycles / MK1.clock * 1e6 == pytest.approx(microseconds, rel=0.25)
+
+
+def test_collectives_of_an_old_release_take_longer():
+    assert CURRENT.with_links(MK2) is MK2
+    old = SDK_2_1.with_links(MK2)
+    large, small = (
+        [collectives.all_reduce(size, 16, 1, chip).cycles for chip in (old, MK2)]
+        for size in (10**9, 64)
+    )
+    # Bytes take longer, the latency of a step does not.
+    assert large[0] == pytest.approx(SDK_2_1.collective_slowdown * large[1], rel=0.01)
+    assert small[0] == pytest.approx(small[1], rel=0.01)
