@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .rows import NotExpressible, Row
+from .rows import NotExpressible, Row, chip_of
+from .units import is_rate
 
 #: How the reason of a row that is left out begins.
 LEFT_OUT = "left out"
@@ -19,6 +20,9 @@ _VERTICES = f"{LEFT_OUT}: fewer cycles than for half the batch, and more product
 _DIPS = (
     f"{LEFT_OUT}: below half of the throughput of both the next smaller and the next larger batch"
 )
+# A throughput of less than this part of that with more host processes.
+_FED = 0.9
+_HOST = f"{LEFT_OUT}: the host decides: the same machine is faster with more host processes"
 
 
 def implausible(rows: Sequence[Row]) -> dict[int, str]:
@@ -28,6 +32,8 @@ def implausible(rows: Sequence[Row]) -> dict[int, str]:
       batch, and up to 107 products in a cycle. The unit has 64.
     * Convolutions whose throughput is below half of that of the next smaller and of the next larger
       batch, with all else equal: rows of 1.0 and 2.0 TFLOP/s, between neighbours of 3 to 50.
+    * Training whose host processes (`instances`) are too few for its replicas: the same source has
+      a throughput more than 11 % higher of the same model, chip and replicas with more of them.
 
     Args:
         rows: of one file.
@@ -43,7 +49,34 @@ def implausible(rows: Sequence[Row]) -> dict[int, str]:
         for before, place, after in zip(places, places[1:], places[2:]):
             if rows[place].value < _DIP * min(rows[before].value, rows[after].value):
                 found[place] = _DIPS
-    return found
+    return found | dict.fromkeys(_starved(rows), _HOST)
+
+
+def _starved(rows: Sequence[Row]) -> list[int]:
+    """Places of training rows that more host processes make faster."""
+    by_machine: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+    for place, row in enumerate(rows):
+        instances = _whole(row, "instances")
+        if instances and is_rate(row):
+            by_machine.setdefault(_machine(row), []).append((instances, place))
+    return [
+        place
+        for members in by_machine.values()
+        for instances, place in members
+        if any(
+            more > instances and rows[place].value < _FED * rows[other].value
+            for more, other in members
+        )
+    ]
+
+
+def _machine(row: Row) -> tuple[object, ...]:
+    """Source, model, chip and replicas of a row of training."""
+    try:
+        chip = chip_of(row).name
+    except NotExpressible:
+        chip = row.chip
+    return row.source, row.workload.split(",")[0], chip, _whole(row, "replicas"), row.metric
 
 
 def _is_vertex(row: Row) -> bool:

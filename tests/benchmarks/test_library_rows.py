@@ -268,3 +268,18 @@ def test_rows_that_cannot_be_right_are_left_out():
     outcome = predict(rows)
     assert len(outcome.predictions) == 3
     assert all(reason.startswith("left out") for _, reason in outcome.refused)
+
+
+def test_training_that_more_host_processes_speed_is_left_out():
+    model, options = "ResNet-50 training, PopTorch", "replicas=4;instances="
+    rows = [
+        row(model, f"{options}{instances}", metric="throughput", unit="samples/s", value=value)
+        for instances, value in ((1, 7_600.0), (2, 9_500.0), (4, 10_000.0))
+    ]
+    found = implausible(rows)
+    assert list(found) == [0]
+    assert "host" in found[0]
+    # Other replicas, or another source, are another machine.
+    assert not implausible([rows[0], rows[2]._replace(source="other")])
+    fewer = row(model, "replicas=2;instances=1", unit="samples/s", value=7_600.0)
+    assert not implausible([fewer._replace(metric="throughput"), rows[2]])
