@@ -2,7 +2,8 @@
 
 A residual is log(measured / predicted time) of a configuration. A check leaves out whole sources,
 or if few sources measured a kind, whole series of them: a figure or table, of one workload, network
-and type. The correlation is that of the ops of one program: layers of a network with one batch.
+and type; of a single series, each configuration. The correlation is that of the ops of one program:
+layers of a network with one batch.
 """
 
 from __future__ import annotations
@@ -116,13 +117,25 @@ class Checked(NamedTuple):
 
     Args:
         interval: of a kind.
-        folds: sources or series that were left out in turn; 0 if there is only one.
+        left_out: what was left out in turn, such as `14 sources`.
         inside: share of the configurations left out in the interval made of the others.
     """
 
     interval: Interval
-    folds: int
+    left_out: str
     inside: float
+
+
+class Folds(NamedTuple):
+    """Residuals that are left out together.
+
+    Args:
+        unit: what a fold is: sources, series or configurations.
+        members: the residuals of each fold.
+    """
+
+    unit: str
+    members: list[list[float]]
 
 
 def checked(predictions: Sequence[Prediction]) -> list[Checked]:
@@ -136,17 +149,18 @@ def checked(predictions: Sequence[Prediction]) -> list[Checked]:
         residuals = residuals_of(filter(belongs, predictions))
         if len(residuals) < _FEWEST:
             continue
-        folds = folds_of(residuals)
+        unit, folds = folds_of(residuals)
         low, middle, high = (round(math.exp(end), _DIGITS) for end in band(folds))
         common = round(correlation(residuals), _DIGITS)
         interval = Interval(kind, low, middle, high, common, len(residuals))
-        count = len(folds) if len(folds) > 1 else 0
-        found.append(Checked(interval, count, inside(folds)))
+        found.append(Checked(interval, f"{len(folds)} {unit}", inside(folds)))
     return found
 
 
 def sums(predictions: Sequence[Prediction], found: Sequence[Checked]) -> str:
-    """Returns a sentence on whole models in the intervals of the sums of their ops; empty without.
+    """Returns two sentences on whole models in the intervals that ops give; empty without models.
+
+    The first is of the sums of ops, the second of what is shown for a program.
 
     Args:
         predictions: of any groups.
@@ -157,18 +171,21 @@ def sums(predictions: Sequence[Prediction], found: Sequence[Checked]) -> str:
     ratios = {one.name: one.ratio for one in distinct(programs.values())}
     if not ratios or intervals.ALL.kind not in by_kind:
         return ""
-    inside_sum, widths = [], []
+    whole = by_kind.get(intervals.WHOLE_MODELS.kind, by_kind[intervals.ALL.kind])
+    inside_sum, inside_program, widths = [], [], []
     for name, program in programs.items():
         parts = [
             (by_kind.get(kind, by_kind[intervals.ALL.kind]), part) for kind, part in program.parts
         ]
-        interval = intervals.of_sum(parts)
+        interval, shown = intervals.of_sum(parts), intervals.of_program(parts, whole)
         inside_sum.append(interval.low <= ratios[name] <= interval.high)
+        inside_program.append(shown.low <= ratios[name] <= shown.high)
         widths.append((interval.low, interval.high))
     low, high = np.median(widths, axis=0)
     return (
         f"{np.mean(inside_sum):.0%} of {len(ratios)} configurations of whole models lie in the "
-        f"interval of the sum of their ops, whose median is {low:.2f} to {high:.2f}."
+        f"interval of the sum of their ops, whose median is {low:.2f} to {high:.2f}. "
+        f"{np.mean(inside_program):.0%} lie in the interval that is shown for their program."
     )
 
 
@@ -195,8 +212,10 @@ def _places(row: Row) -> tuple[str, str, str]:
     return row.source, series, "; ".join((row.source, row.table, *given))
 
 
-def folds_of(residuals: Sequence[Residual]) -> list[list[float]]:
+def folds_of(residuals: Sequence[Residual]) -> Folds:
     """Returns residuals by source, or by series where few sources or one have most of them.
+
+    A single series has no other: then each configuration is a fold.
 
     Args:
         residuals: of one kind.
@@ -208,7 +227,11 @@ def folds_of(residuals: Sequence[Residual]) -> list[list[float]]:
         by_series.setdefault(one.series, []).append(one.value)
     most = max(map(len, by_source.values()))
     enough = len(by_source) >= _SOURCES and most <= _MOST_OF_ONE * len(residuals)
-    return list((by_source if enough else by_series).values())
+    if enough:
+        return Folds("sources", list(by_source.values()))
+    if len(by_series) > 1:
+        return Folds("series", list(by_series.values()))
+    return Folds("configurations", [[one.value] for one in residuals])
 
 
 def band(folds: Sequence[Sequence[float]]) -> Band:
@@ -314,8 +337,8 @@ def cells(found: Iterable[Checked]) -> list[tuple[str, ...]]:
             f"{interval.high:.2f}",
             f"{interval.correlation:.2f}",
             str(interval.configurations),
-            str(folds) if folds else "-",
+            left_out,
             "-" if math.isnan(share) else f"{share:.0%}",
         )
-        for interval, folds, share in found
+        for interval, left_out, share in found
     ]

@@ -68,8 +68,18 @@ def test_one_program_counts_as_fully_correlated():
 
 def test_folds_are_sources_unless_one_has_most():
     even = [Residual(0.1 * n, f"source {n % 3}", f"series {n}", "p") for n in range(9)]
-    assert len(residuals.folds_of(even)) == 3
-    assert len(residuals.folds_of([one._replace(source="one") for one in even])) == 9
+    unit, folds = residuals.folds_of(even)
+    assert (unit, len(folds)) == ("sources", 3)
+    unit, folds = residuals.folds_of([one._replace(source="one") for one in even])
+    assert (unit, len(folds)) == ("series", 9)
+
+
+def test_configurations_of_one_series_are_left_out_singly():
+    values = [0.1 * n for n in range(30)]
+    unit, folds = residuals.folds_of([Residual(value, "s", "t", "p") for value in values])
+    assert unit == "configurations"
+    assert folds == [[value] for value in values]
+    assert 0.7 <= residuals.inside(folds) <= 0.9
 
 
 def program(number, ratio):
@@ -81,9 +91,11 @@ def program(number, ratio):
 
 def test_whole_models_are_compared_with_sums_of_their_ops():
     held = [
-        residuals.Checked(Interval("dense products", 0.9, 1.0, 1.1, 1.0, 10), 0, math.nan),
-        residuals.Checked(intervals.ALL._replace(correlation=1.0), 0, math.nan),
+        residuals.Checked(Interval("dense products", 0.9, 1.0, 1.1, 1.0, 10), "", math.nan),
+        residuals.Checked(intervals.ALL._replace(correlation=1.0), "", math.nan),
     ]
     programs = [program(1, 1.0), program(2, 1.02), program(3, 3.0), program(4, 0.2)]
-    assert residuals.sums(programs, held).startswith("50% of 4 configurations")
+    found = residuals.sums(programs, held)
+    assert found.startswith("50% of 4 configurations")
+    assert "50% lie in the interval that is shown" in found
     assert residuals.sums([program(1, 1.0)._replace(parts=())], held) == ""
