@@ -46,14 +46,17 @@ INSTALLATION := setup.py pyproject.toml build_backend/tensorflow_ipu_build.py $(
 CPP_SOURCES = $(shell find native -name '*.cc' -o -name '*.h')
 
 # Tests of what is in native/, above all of what runs on several threads.
-SANITIZED_TESTS := tests/native tests/plugin tests/runtime tests/data tests/feeds \
-	tests/whole_programs/test_numerics.py tests/ops/host_embedding tests/ops/nn \
-	$(addprefix tests/ops/test_,all_to_all_op.py cross_replica_ops.py ctc_ops.py custom_ops.py \
-	internal_ops.py reduce_scatter_op.py replication_ops.py embedded_runtime.py)
+SANITIZED_TESTS := tests/native tests/plugin tests/runtime tests/api/data tests/feeds \
+	tests/end_to_end/whole_programs/test_numerics.py tests/ops/test_host_embeddings.py \
+	tests/ops/test_nn_ops.py tests/ops/test_rnn_ops.py tests/ops/test_all_to_all_op.py \
+	tests/ops/test_cross_replica_ops.py tests/ops/test_ctc_ops.py tests/ops/test_custom_ops.py \
+	tests/ops/test_internal_ops.py tests/ops/test_reduce_scatter_op.py \
+	tests/ops/test_replication_ops.py tests/ops/test_embedded_runtime.py
 
 # ThreadSanitizer keeps a signal back until the thread makes a call that it watches. A thread that
 # waits in TensorFlow makes none.
-NOT_WITH_thread := $(addprefix --ignore=tests/runtime/test_,interpreter.py end_of_process.py)
+NOT_WITH_thread := --ignore=tests/runtime/test_interpreter.py \
+	--ignore=tests/runtime/test_end_of_process.py
 
 .PHONY: demo wheel matrix test test-newest test-sanitized test-killed stress fuzz nightly native lint format \
 	bench docs docs-links stubs clean
@@ -80,7 +83,7 @@ test-sanitized: $(VENV)/.with-test
 	done; exit $$status
 
 test-killed: $(VENV)/.with-test native
-	$(PYTHON) -m tests.support.kills --points $(KILLS) --seed $(SEED)
+	$(PYTHON) -m tests.support.programs.kills --points $(KILLS) --seed $(SEED)
 
 # What takes too long for each change. With `make -k` one that fails does not stop the others.
 nightly: N = 100000
@@ -99,9 +102,10 @@ wheel: $(VENV)/.with-release native
 
 # The device and each front end in one process, in about a minute; `MATRIX_ARGS=tests` is all.
 MATRIX_ROWS ?=
-MATRIX_ARGS ?= -m "not process" tests/versions tests/plugin tests/feeds tests/test_loops.py \
+MATRIX_ARGS ?= -m "not process" tests/versions tests/plugin tests/feeds tests/api/test_loops.py \
 	tests/keras_layers/models/test_fit.py tests/frontends/popart/test_session.py \
-	tests/frontends/popxl/test_session.py tests/whole_programs/test_results_equal_tensorflow.py
+	tests/frontends/popxl/test_session.py \
+	tests/end_to_end/whole_programs/test_results_equal_tensorflow.py
 matrix:
 	$(PYTHON3) -m tests.matrix --rows '$(MATRIX_ROWS)' $(MATRIX_ARGS)
 

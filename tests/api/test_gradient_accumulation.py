@@ -19,8 +19,8 @@ from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.training import accumulators
 from tensorflow_ipu.training.accumulators import accumulator_dtype
-from tests.support import training
-from tests.support.training import tf1
+from tests.support.models import training
+from tests.support.models.training import tf1
 
 SUM, MEAN, RUNNING_MEAN = GradientAccumulationReductionMethod
 

@@ -9,7 +9,7 @@ from tensorflow_ipu.configs.chips import BOW
 from tensorflow_ipu.costs.chip import collectives
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
-from tests.support.workloads import Builder
+from tests.support.planner.workloads import Builder
 
 CHANNELS = 48
 

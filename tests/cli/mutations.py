@@ -27,7 +27,7 @@ from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.profiler.report import Executions, Report
 from tensorflow_ipu.schedule import PipelineSchedule
-from tests.support import workloads
+from tests.support.planner import workloads
 
 # Within which a command on a small report has ended, on any machine.
 _SECONDS = 30

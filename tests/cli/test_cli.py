@@ -19,7 +19,7 @@ from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler import json_files, snapshot
 from tensorflow_ipu.profiler.report import Report
-from tests.support import workloads
+from tests.support.planner import workloads
 
 
 def with_layers(workload):

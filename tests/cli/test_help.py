@@ -14,7 +14,7 @@ from tensorflow_ipu.cli.main import main, parser
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler.report import Report
-from tests.support import layered_workloads
+from tests.support.planner import layered_workloads
 
 # Start processes, which other tests do with programs of theirs.
 _ONLY_PARSED = ("doctor", "run")

@@ -13,8 +13,8 @@ from tensorflow_ipu.configs import chips
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler.report import Report
-from tests.support.layered_workloads import dense
-from tests.support.workloads import pipeline
+from tests.support.planner.layered_workloads import dense
+from tests.support.planner.workloads import pipeline
 
 PROGRAM = """\
 from tensorflow.python import ipu

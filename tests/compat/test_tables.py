@@ -12,7 +12,7 @@ from tensorflow_ipu.compat import facade, tables
 from tensorflow_ipu.compat.rows import KERAS_2, canonical, is_below
 from tensorflow_ipu.compat.tables import tensorflow1_names
 from tensorflow_ipu.compat.tables.keras import COPY
-from tests.support.versions import needs_tensorflow
+from tests.support.checkout.versions import needs_tensorflow
 
 ROOT = Path(__file__).parents[2]
 

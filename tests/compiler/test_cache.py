@@ -21,7 +21,8 @@ from tensorflow_ipu.device import system
 from tensorflow_ipu.ops import cross_replica_ops
 from tensorflow_ipu.runtime import event_trace, events, native
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import keras_models, replicas
+from tests.support.models import keras_models
+from tests.support.programs import replicas
 
 pytestmark = pytest.mark.lifetimes
 

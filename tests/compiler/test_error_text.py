@@ -15,8 +15,8 @@ from tensorflow_ipu.compiler import cluster as cluster_lib
 from tensorflow_ipu.compiler import error_text, trace
 from tensorflow_ipu.ops import cross_replica_ops, replication_ops
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import replicas
-from tests.support.source_lines import place_of
+from tests.support.checkout.source_lines import place_of
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 INVALID = tf.errors.InvalidArgumentError

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler.fingerprint import fingerprint, structural_fingerprint
 from tensorflow_ipu.configs import flags, translate
-from tests.support.compiled_programs import program_of, scalar_target
+from tests.support.programs.compiled_programs import program_of, scalar_target
 
 SCALAR = tf.TensorSpec([], tf.float32)
 

@@ -22,8 +22,8 @@ from tensorflow_ipu.compiler.listing.program_listing import ArgumentSpec
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.device import system
 from tensorflow_ipu.util import private_files
-from tests.support import profiled
-from tests.support.compiled_programs import default_system
+from tests.support.programs.compiled_programs import default_system
+from tests.support.reports import profiled
 
 
 def _executable() -> Executable:

@@ -16,7 +16,7 @@ from tensorflow_ipu.costs.contractions.matmul import matmul
 from tensorflow_ipu.costs.cost import FREE, OpSpec, Resources
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.rules import variable_updates
-from tests.support.op_specs import f16, f32, i32, lstm, op
+from tests.support.planner.op_specs import f16, f32, i32, lstm, op
 
 ALL = Resources(BOW, BOW.tiles)
 NATIVE = Path(__file__).parents[2] / "native"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tensorflow_ipu.configs.chips import BOW
 from tensorflow_ipu.costs.catalogue import cost_of
 from tensorflow_ipu.costs.cost import Resources
-from tests.support.op_specs import FAMILIES
+from tests.support.planner.op_specs import FAMILIES
 
 FEW = settings(max_examples=12, deadline=None, derandomize=True)
 # Small and large ones, around the sizes at which tiles and vectors fill up.

@@ -8,7 +8,7 @@ from tensorflow_ipu.configs.chips import BOW, MK1
 from tensorflow_ipu.costs.catalogue import cost_of
 from tensorflow_ipu.costs.cost import Cost, Resources
 from tensorflow_ipu.costs.partition import Partition
-from tests.support.op_specs import f16, f32, i32, op
+from tests.support.planner.op_specs import f16, f32, i32, op
 
 HALVES = Partition((("rows", 2), ("columns", 1)))
 THIRDS = Partition((("positions", 3),))

@@ -13,7 +13,7 @@ from tensorflow_ipu.costs import catalogue
 from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType, UnknownCostError
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.rule import Rule, largest
-from tests.support.op_specs import FAMILIES, f32, i32, op
+from tests.support.planner.op_specs import FAMILIES, f32, i32, op
 
 ODD = settings(max_examples=15, deadline=None, derandomize=True)
 TENSORS = st.builds(

@@ -7,7 +7,8 @@ import functools
 import numpy as np
 import pytest
 
-from tests.support import collective_cases, instances, replicas
+from tests.support.processes import collective_cases, instances
+from tests.support.programs import replicas
 
 # Replicas of all instances, by the number of these.
 TOTALS = {2: (2, 4), 3: (6,), 4: (4, 8)}
@@ -17,7 +18,7 @@ SHARED = [(count, total) for count, totals in TOTALS.items() for total in totals
 @functools.cache
 def _reports(count: int) -> list[list[dict]]:
     """Returns what each of so many instances reports."""
-    words = ["-m", "tests.support.collective_cases", *map(str, TOTALS[count])]
+    words = ["-m", "tests.support.processes.collective_cases", *map(str, TOTALS[count])]
     return [outcome.reports for outcome in instances.run(words, count)]
 
 

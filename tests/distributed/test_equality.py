@@ -1,6 +1,6 @@
 """Trainings by real processes, bit for bit against one process with all their replicas.
 
-`tests/support/trainings.py` has the trainings; each process runs one after the other.
+`tests/support/processes/trainings.py` has the trainings; each process runs one after the other.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import functools
 import numpy as np
 import pytest
 
-from tests.support import instances
+from tests.support.processes import instances
 
-ONE_PROGRAM = "tests.support.instance_cases"
-WORKERS = "tests.support.worker_cases"
+ONE_PROGRAM = "tests.support.processes.instance_cases"
+WORKERS = "tests.support.processes.worker_cases"
 # What is not of all replicas.
 OWN = "this instance"
 # What is added up in another order.

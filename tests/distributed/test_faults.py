@@ -12,9 +12,9 @@ import tensorflow as tf
 from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instances import Instances
 from tensorflow_ipu.launcher import environment, hosts
-from tests.support import fault_programs, instances
+from tests.support.processes import fault_programs, instances
 
-PROGRAM = ["-m", "tests.support.fault_programs"]
+PROGRAM = ["-m", "tests.support.processes.fault_programs"]
 # Within this many seconds all others report a fault.
 REPORTED = 10
 EXIT_CODE = 7

@@ -13,7 +13,8 @@ from tensorflow.python.ipu.ipu_multi_worker_strategy import (
     IPUMultiWorkerStrategyV1,
 )
 
-from tests.support import estimator_models, keras_models, pipelines, replicas
+from tests.support.models import estimator_models, keras_models, pipelines
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 
@@ -46,7 +47,7 @@ def test_a_strategy_of_one_worker_has_one_replica(strategy):
 
 
 def _trained_pipeline(strategy, count, executions):
-    """Trains the model of `tests.support.pipelines` as a TensorFlow 1 program does."""
+    """Trains the model of `tests.support.models.pipelines` as a TensorFlow 1 program does."""
     with tf.Graph().as_default():
         x, labels = pipelines.data(count * executions)
         dataset = tf.data.Dataset.from_tensor_slices((x, labels))

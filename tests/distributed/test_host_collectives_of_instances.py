@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support import instances
-from tests.support.collective_calls import BASE, TYPES
+from tests.support.processes import instances
+from tests.support.processes.collective_calls import BASE, TYPES
 
 
 @pytest.fixture(scope="module", params=[2, 4])
 def outcomes(request):
-    return instances.run(["-m", "tests.support.collective_calls"], request.param)
+    return instances.run(["-m", "tests.support.processes.collective_calls"], request.param)
 
 
 def _reports(outcomes, function):

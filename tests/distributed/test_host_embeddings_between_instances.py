@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.support import host_embedding_training, instances, replicas
+from tests.support.processes import host_embedding_training, instances
+from tests.support.programs import replicas
 
 COUNT = 2
 TOTALS = (2, 4)
@@ -23,7 +24,7 @@ def _descended(total: int) -> np.ndarray:
 
 
 def test_the_table_of_each_instance_gets_the_updates_of_all_replicas():
-    words = ["-m", "tests.support.host_embedding_training", *map(str, TOTALS)]
+    words = ["-m", "tests.support.processes.host_embedding_training", *map(str, TOTALS)]
     outcomes = instances.run(words, COUNT)
     for place, total in enumerate(TOTALS):
         replicas.configure(total)

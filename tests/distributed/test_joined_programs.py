@@ -9,14 +9,14 @@ import tensorflow as tf
 
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import instances
+from tests.support.processes import instances
 
 _PROGRAM = textwrap.dedent(
     """
     import tensorflow as tf
     from tensorflow.python import ipu
     from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
-    from tests.support import instances
+    from tests.support.processes import instances
 
     me = instances.join()
     config = ipu.config.IPUConfig()

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from tests.support import keras_models as models
-from tests.support import replicas
+from tests.support.models import keras_models as models
+from tests.support.programs import replicas
 
 PopDistStrategy = ipu.distributed.popdist_strategy.PopDistStrategy
 

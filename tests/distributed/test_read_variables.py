@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import instances
+from tests.support.processes import instances
 
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("saved"))
-    outcomes = instances.run(["-m", "tests.support.read_by_instances", folder], 2)
+    outcomes = instances.run(["-m", "tests.support.processes.read_by_instances", folder], 2)
     return [outcome.reports[0] for outcome in outcomes]
 
 

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from tests.support.repository import ROOT
+from tests.support.checkout.repository import ROOT
 
 sys.path.insert(0, str(ROOT / "docs"))

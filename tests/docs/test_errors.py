@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.repository import ROOT
+from tests.support.checkout.repository import ROOT
 
 PAGE = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
 PHRASES = [phrase for _, phrase in re.findall(r"^### (`+) ?(.+?) ?\1$", PAGE, re.MULTILINE)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.repository import ROOT
+from tests.support.checkout.repository import ROOT
 
 NOT_PAGES = {"build", "dist"}  # made by make, not in git
 PAGES = [

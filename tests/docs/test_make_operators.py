@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from tests.support.versions import needs_tensorflow
+from tests.support.checkout.versions import needs_tensorflow
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.versions import needs_tensorflow
+from tests.support.checkout.versions import needs_tensorflow
 
 DOCS = Path(__file__).parents[2] / "docs"
 

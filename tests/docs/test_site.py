@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from tests.support import browser as browsers
-from tests.support.repository import ROOT
+from tests.support.checkout.repository import ROOT
+from tests.support.reports import browser as browsers
 
 # Pages as they are, two of which show files of the repository; of the others only the titles.
 PAGES = ("index.md", "names.md", "overview.md", "numerics.md", "contributing.md")

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from tests.support import estimator_models as models
-from tests.support import serving
+from tests.support.models import estimator_models as models
+from tests.support.programs import serving
 
 tf1 = tf.compat.v1
 ModeKeys = tf.estimator.ModeKeys

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.estimators import test_ipu_pipeline_estimator as pipelined
-from tests.support import estimator_models as models
+from tests.support.models import estimator_models as models
 
 ITERATIONS, RUNS = 4, 2
 

@@ -12,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorflow.python import ipu
 
 from tests.estimators import test_ipu_pipeline_estimator as pipelined
-from tests.support import estimator_models as models
+from tests.support.models import estimator_models as models
 
 tf1 = tf.compat.v1
 ITERATIONS = 4

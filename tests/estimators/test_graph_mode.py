@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python import ipu
 
 tf.disable_v2_behavior()
-from tests.support import estimator_models as models
+from tests.support.models import estimator_models as models
 
 
 def model_fn(features, labels, mode):

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from tests.support import estimator_models as models
-from tests.support import pipelines
+from tests.support.models import estimator_models as models
+from tests.support.models import pipelines
 
 tf1 = tf.compat.v1
 ModeKeys = tf.estimator.ModeKeys
@@ -66,7 +66,7 @@ def metrics_fn(loss: tf.Tensor, logits: tf.Tensor, labels: tf.Tensor) -> dict[st
 
 
 def model_fn(mode: str, params: dict[str, Any]) -> Any:
-    """The model of tests/support/pipelines.py. `params` are arguments of the specification."""
+    """The model of tests/support/models/pipelines.py, with `params` as arguments of its spec."""
     arguments: dict[str, Any] = {"gradient_accumulation_count": 4, **params}
     stages: list[Any] = [forward, logits_of]
     if mode == ModeKeys.TRAIN:

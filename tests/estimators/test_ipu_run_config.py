@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from tests.support import estimator_models as models
+from tests.support.models import estimator_models as models
 
 IPURunConfig = ipu.ipu_run_config.IPURunConfig
 RunConfig = ipu.ipu_run_config.RunConfig

@@ -13,8 +13,8 @@ import tensorflow as tf
 from tensorflow.python import ipu
 from tensorflow.python.training import basic_session_run_hooks
 
-from tests.support import estimator_models as models
-from tests.support import pipelines
+from tests.support.models import estimator_models as models
+from tests.support.models import pipelines
 
 tf1 = tf.compat.v1
 Hook = ipu.ipu_session_run_hooks.IPULoggingTensorHook

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support import estimator_models as models
+from tests.support.models import estimator_models as models
 
 tf1 = tf.compat.v1
 ModeKeys = tf.estimator.ModeKeys

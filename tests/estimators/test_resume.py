@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from tests.estimators import test_ipu_pipeline_estimator as pipelined
-from tests.support import estimator_models as models
+from tests.support.models import estimator_models as models
 
 tf1 = tf.compat.v1
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tests.estimators import test_ipu_pipeline_estimator as pipelined
 from tests.estimators.test_events import events, scalars
-from tests.support import pipelines
+from tests.support.models import pipelines
 
 
 def test_pipelines_train_as_if_not_evaluated_in_between(tmp_path: Path) -> None:

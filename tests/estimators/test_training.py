@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from tests.support import estimator_models as models
+from tests.support.models import estimator_models as models
 
 tf1 = tf.compat.v1
 ModeKeys = tf.estimator.ModeKeys

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow_ipu.strategy import ipu_strategy
 from tests.fuzz import effect_programs as machines
 from tests.fuzz import support
-from tests.support import replicas as replica_helpers
+from tests.support.programs import replicas as replica_helpers
 
 TOLERANCE = 1e-4
 

@@ -12,7 +12,7 @@ from hypothesis import strategies
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.strategy import ipu_strategy
 from tests.fuzz import support
-from tests.support import replicas as replica_helpers
+from tests.support.programs import replicas as replica_helpers
 
 _DTYPES = (np.float32, np.float16, np.int32, np.uint8, np.int8, np.bool_)
 _tensors = strategies.tuples(

@@ -12,7 +12,7 @@ from hypothesis import strategies
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.keras_layers.optimizers import GradientAccumulationOptimizer
 from tests.fuzz import support
-from tests.support import keras_models
+from tests.support.models import keras_models
 
 pytestmark = keras_models.KERAS_WARNINGS
 

@@ -11,7 +11,7 @@ from hypothesis import strategies
 from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.optimizers import CrossReplicaOptimizer
 from tests.fuzz import support
-from tests.support import pipelines
+from tests.support.models import pipelines
 
 
 class Case(NamedTuple):

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow_ipu.api import ipu_compiler, scopes
 from tensorflow_ipu.strategy import ipu_strategy
 from tests.fuzz import programs, support
-from tests.support import replicas as replica_helpers
+from tests.support.programs import replicas as replica_helpers
 
 tf1 = tf.compat.v1
 # Both run the same kernels; TensorFlow's graph optimizers may fuse them in different places.

@@ -13,7 +13,7 @@ from hypothesis import strategies
 from tensorflow_ipu.profiler.export import chrome_trace, html_report
 from tensorflow_ipu.profiler.report import Report
 from tests.fuzz import support
-from tests.support import plans
+from tests.support.planner import plans
 
 REPORTS = {
     "one IPU": Report.from_plan(plans.plan()),

@@ -17,9 +17,9 @@ from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.device import system
 from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import host_programs as host_programs_lib
-from tests.support.repository import ROOT
-from tests.support.versions import has_tensorflow
+from tests.support.checkout.repository import ROOT
+from tests.support.checkout.versions import has_tensorflow
+from tests.support.programs import host_programs as host_programs_lib
 
 X = np.array([1.0, 2.0, 3.0], np.float32)
 
@@ -58,11 +58,11 @@ def configured() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def host_programs(run_python: Any) -> Any:
-    """What `tests/support/host_programs.py` prints: one process (10 s) for all hooks.
+    """What `tests/support/programs/host_programs.py` prints: one process (10 s) for all hooks.
 
     Its programs use `tf.keras` before they import ipu, so importing that cannot make it Keras 2.
     """
-    code = "from tests.support import host_programs; host_programs.main()"
+    code = "from tests.support.programs import host_programs; host_programs.main()"
     environment = {"TF_USE_LEGACY_KERAS": "1"} if has_tensorflow(">=2.16") else {}
     return json.loads(run_python(code, env=environment, cwd=ROOT).stdout.splitlines()[-1])
 

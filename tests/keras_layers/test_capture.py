@@ -13,7 +13,7 @@ from tensorflow_ipu.keras_layers import capture, optimizers, rnn
 from tensorflow_ipu.keras_layers.optimizers import step
 from tensorflow_ipu.ops import grad_util_ops
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import replicas
+from tests.support.programs import replicas
 
 keras = tf.keras
 Upstream = capture.CaptureUpstreamGradients

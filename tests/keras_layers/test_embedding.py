@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.keras_layers import layers
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import replicas
+from tests.support.programs import replicas
 
 IDS = np.array([[0, 11, 4, 4], [4, 5, 7, 1]], np.int32)
 # Dimension, and shape of inputs to a layer of 8 units of which 2 divides it.

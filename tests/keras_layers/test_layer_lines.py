@@ -16,8 +16,8 @@ from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.profiler.export import html_report
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.versions import keras2
-from tests.support import keras_models
-from tests.support.source_lines import place_of, short_place_of
+from tests.support.checkout.source_lines import place_of, short_place_of
+from tests.support.models import keras_models
 
 base_layer = keras2.module("engine.base_layer")
 node_lib = keras2.module("engine.node")

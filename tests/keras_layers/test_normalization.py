@@ -9,7 +9,8 @@ from absl import logging
 from tensorflow.python import ipu
 
 from tensorflow_ipu.api import ipu_compiler, scopes
-from tests.support import normalization, replicas
+from tests.support.models import normalization
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 layers = ipu.keras.layers

@@ -20,7 +20,7 @@ LAUNCH = """
 import sys
 import tensorflow as tf
 from tensorflow_ipu.ops import custom_ops
-from tests.support import replicas
+from tests.support.programs import replicas
 
 outs = {"output_types": [tf.int32], "output_shapes": [[1]]}
 library, name = sys.argv[1:]

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import loops
 from tensorflow_ipu.ops.all_to_all_op import all_gather, all_to_all
-from tests.support import replicas
+from tests.support.programs import replicas
 
 COUNTS = [1, 2, 4, 8, 16]
 TYPES = ["float16", "float32", "int8", "uint8", "int32", "int64", "bool"]

@@ -17,7 +17,7 @@ from tensorflow_ipu.device import system
 from tensorflow_ipu.ops import embedded_runtime
 from tensorflow_ipu.ops.application_compile_op import experimental_application_compile_op
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support.applications import call, compiled, configure, loop
+from tests.support.programs.applications import call, compiled, configure, loop
 
 tf1 = tf.compat.v1
 

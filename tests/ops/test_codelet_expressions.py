@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.ops.custom_ops import codelet_expression_op
 from tensorflow_ipu.ops.vertex_edsl import constant, let
-from tests.support import replicas
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 

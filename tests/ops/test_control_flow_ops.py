@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.ops import control_flow_ops
-from tests.support import replicas
+from tests.support.programs import replicas
 
 
 def gradients(with_barrier: bool) -> list[tf.Tensor]:

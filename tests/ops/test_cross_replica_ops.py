@@ -10,7 +10,7 @@ from tensorflow_ipu.api import loops
 from tensorflow_ipu.ops import cross_replica_ops, replication_ops
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_mean, cross_replica_sum
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import replicas
+from tests.support.programs import replicas
 
 COUNTS = [1, 2, 4, 8, 16]
 FLOATS = ["float16", "bfloat16", "float32"]

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.ops import nn_ops
-from tests.support import replicas
+from tests.support.programs import replicas
 
 STEPS, BATCH, CLASSES = 4, 3, 3
 

@@ -16,7 +16,7 @@ from tensorflow_ipu.device import system
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import cross_replica_ops, embedded_runtime, pipelining_ops
 from tensorflow_ipu.runtime import native
-from tests.support.applications import call, compiled, configure, infeed, loop
+from tests.support.programs.applications import call, compiled, configure, infeed, loop
 
 tf1 = tf.compat.v1
 start = embedded_runtime.embedded_runtime_start

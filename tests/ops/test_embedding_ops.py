@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.ops import embedding_ops
-from tests.support import replicas
-from tests.support.compiled_programs import program_of
+from tests.support.programs import replicas
+from tests.support.programs.compiled_programs import program_of
 
 FACTORS = (1, 2, 3, 12)
 

@@ -16,7 +16,8 @@ from tensorflow_ipu.costs.catalogue import cost_of
 from tensorflow_ipu.costs.cost import Resources
 from tensorflow_ipu.ops import f8_ops
 from tensorflow_ipu.ops.f8_ops import Format, QuarterTensor
-from tests.support import op_specs, replicas
+from tests.support.planner import op_specs
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 # The same formats, written down by others.

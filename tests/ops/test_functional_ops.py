@@ -15,7 +15,8 @@ from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.ops import cross_replica_ops, functional_ops, internal_ops, replication_ops
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import pipelines, replicas
+from tests.support.models import pipelines
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 outlined_function = functional_ops.outlined_function

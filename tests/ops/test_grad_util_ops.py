@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow_ipu.api import ipu_compiler, scopes
 from tensorflow_ipu.ops import grad_util_ops
 from tensorflow_ipu.ops.grad_util_ops import GradientCaptureContext, capture_upstream_gradients
-from tests.support import replicas
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 X = np.float32([1, 2, 3])

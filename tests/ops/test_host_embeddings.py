@@ -25,7 +25,7 @@ from tensorflow_ipu.optimizers.gradient_accumulation_optimizer import (
     GradientAccumulationOptimizerV2,
 )
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import replicas
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 

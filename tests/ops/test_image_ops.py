@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.ops.image_ops import normalise_image
-from tests.support import replicas
+from tests.support.programs import replicas
 
 OFFSETS = [0.5, 0.25, -1.0]
 SCALES = [2.0, -1.5, 0.1]

@@ -18,7 +18,7 @@ from tensorflow_ipu.api import config, ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.device import system
 from tensorflow_ipu.ops import internal_ops, pipelining_ops, replication_ops
-from tests.support import replicas
+from tests.support.programs import replicas
 
 # The three programs of the reference, section 18.14.4, and what else is to be printed. One
 # process runs them all, because starting TensorFlow is most of the work. Each prints its results

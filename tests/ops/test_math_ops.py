@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.ops import math_ops
-from tests.support import replicas
-from tests.support.compiled_programs import program_of
+from tests.support.programs import replicas
+from tests.support.programs.compiled_programs import program_of
 
 tf1 = tf.compat.v1
 

@@ -12,7 +12,8 @@ from tensorflow_ipu import profiler
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.ops import normalization_ops
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import normalization, replicas
+from tests.support.models import normalization
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 EPSILON = 1e-3

@@ -15,7 +15,7 @@ from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.optimizers import CrossReplicaOptimizer
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import pipelines
+from tests.support.models import pipelines
 
 Schedule = pipelining_ops.PipelineSchedule
 Recomputation = pipelining_ops.RecomputationMode

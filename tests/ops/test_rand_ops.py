@@ -14,7 +14,7 @@ import tensorflow as tf
 from tensorflow_ipu.api import ipu_compiler, loops, scopes, utils
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import pipelining_ops, rand_ops
-from tests.support import replicas
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 COUNT = 100_000
@@ -177,7 +177,7 @@ def test_masks_do_not_depend_on_threads(run_python: Any) -> None:
         tf.config.threading.set_inter_op_parallelism_threads(int(sys.argv[1]))
         from tensorflow_ipu.api import utils
         from tensorflow_ipu.ops import rand_ops
-        from tests.support import replicas
+        from tests.support.programs import replicas
         replicas.configure(2)
         utils.reset_ipu_seed(1)
         x = tf.ones([200000])

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import loops
 from tensorflow_ipu.ops.reduce_scatter_op import reduce_scatter
-from tests.support import replicas
+from tests.support.programs import replicas
 
 COUNTS = [1, 2, 4, 8, 16]
 NUMBERS = {

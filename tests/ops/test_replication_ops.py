@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.ops import replication_ops
-from tests.support import replicas
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 COUNTS = [1, 2, 4, 8, 16]

@@ -12,7 +12,8 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_outfeed_queue
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.ops import nn_ops, rnn_ops
-from tests.support import replicas, training
+from tests.support.models import training
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 T, B, SIZE, U = 5, 3, 4, 6

@@ -12,7 +12,7 @@ from tensorflow_ipu.ops.slicing_ops import (
     sequence_slice_pack,
     sequence_slice_unpack,
 )
-from tests.support import replicas
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 SIX = [[i] * 6 for i in range(6)]

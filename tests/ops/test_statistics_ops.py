@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import loops
 from tensorflow_ipu.ops import statistics_ops
-from tests.support import replicas
+from tests.support.programs import replicas
 
 DTYPES = ["float16", "float32"]
 LEVELS = [-1.5, -0.5, 0.0, 0.25, 2.0]

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow_ipu.api import loops, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.ops import replication_ops, within_replica_ops
-from tests.support import replicas
+from tests.support.programs import replicas
 
 ADD, LOCAL = "COLLECTIVE_OP_ADD", "COLLECTIVE_OP_LOCAL"
 NUMBERS = {

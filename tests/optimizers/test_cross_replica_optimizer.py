@@ -9,8 +9,8 @@ import tensorflow as tf
 from tensorflow_ipu import optimizers
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import training
-from tests.support.training import OPTIMIZERS, tf1
+from tests.support.models import training
+from tests.support.models.training import OPTIMIZERS, tf1
 
 Cross = optimizers.CrossReplicaOptimizer
 

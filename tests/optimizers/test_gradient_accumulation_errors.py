@@ -12,8 +12,8 @@ import tensorflow as tf
 from tensorflow_ipu import optimizers
 from tensorflow_ipu.api import ipu_compiler, scopes
 from tensorflow_ipu.api.config import DeviceConnectionType
-from tests.support import training
-from tests.support.training import OPTIMIZERS, tf1
+from tests.support.models import training
+from tests.support.models.training import OPTIMIZERS, tf1
 
 Optimizer = tf1.train.Optimizer
 V2 = optimizers.GradientAccumulationOptimizerV2

@@ -13,8 +13,8 @@ from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import training
-from tests.support.training import OPTIMIZERS, tf1
+from tests.support.models import training
+from tests.support.models.training import OPTIMIZERS, tf1
 
 Optimizer = tf1.train.Optimizer
 V2 = optimizers.GradientAccumulationOptimizerV2

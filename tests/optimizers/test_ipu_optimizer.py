@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import optimizers
-from tests.support import training
-from tests.support.training import tf1
+from tests.support.models import training
+from tests.support.models.training import tf1
 
 # Table 18.1 of the reference: class -> module, in `ipu` and in `ipu.optimizers`.
 NAMESPACES = {

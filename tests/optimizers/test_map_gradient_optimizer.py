@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import optimizers
-from tests.support import training
-from tests.support.training import OPTIMIZERS, tf1
+from tests.support.models import training
+from tests.support.models.training import OPTIMIZERS, tf1
 
 _WEIGHT_DECAY = 0.01
 

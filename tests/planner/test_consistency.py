@@ -10,7 +10,7 @@ from tensorflow_ipu.planner import serialize
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Copy
 from tensorflow_ipu.schedule import PipelineSchedule
-from tests.support import workloads
+from tests.support.planner import workloads
 
 STEP = workloads.training_step(8, 4, 1)
 PIPELINE = workloads.pipeline(2, PipelineSchedule.Grouped, width=8)

@@ -13,7 +13,7 @@ from tensorflow_ipu.planner.details import details
 from tensorflow_ipu.planner.planning import plan
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.schedule import PipelineDescription
-from tests.support.workloads import Builder, chain, pipelines, workloads
+from tests.support.planner.workloads import Builder, chain, pipelines, workloads
 
 FAST = settings(max_examples=15, derandomize=True, deadline=None)
 HIDDEN = ("host in", "host out", "streaming in", "streaming out")

@@ -11,7 +11,7 @@ from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.program import structure
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.tuning.edits import accumulation, batch, replication
-from tests.support.layered_workloads import dense
+from tests.support.planner.layered_workloads import dense
 
 FEW, MANY = 50, 200
 

@@ -9,7 +9,7 @@ import pytest
 from tensorflow_ipu.planner import op_groups
 from tensorflow_ipu.planner.plan import LiveBuffer
 from tensorflow_ipu.planner.workload import Op
-from tests.support import plans
+from tests.support.planner import plans
 
 
 def _op(op_type: str = "Mul", layer: str = "", source: str = "") -> Op:

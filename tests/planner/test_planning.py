@@ -16,7 +16,7 @@ from tensorflow_ipu.planner.memory import lifetimes
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.program import placed_workload
 from tensorflow_ipu.planner.settings import Settings
-from tests.support.workloads import pipeline, pipelines, training_step, workloads
+from tests.support.planner.workloads import pipeline, pipelines, training_step, workloads
 
 FAST = settings(max_examples=8, derandomize=True, deadline=None)
 SMALL = Settings(chip=BOW.with_tiles(8))

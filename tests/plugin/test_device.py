@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support import replicas
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 IPU = "/device:IPU:0"

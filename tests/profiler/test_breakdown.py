@@ -13,7 +13,7 @@ from tensorflow_ipu.profiler import snapshot
 from tensorflow_ipu.profiler.breakdown import layers_of_variables
 from tensorflow_ipu.profiler.export import text_report
 from tensorflow_ipu.profiler.report import Report
-from tests.support.workloads import Builder, pipeline
+from tests.support.planner.workloads import Builder, pipeline
 
 
 def test_a_variable_is_in_the_layer_of_what_uses_it_itself():

@@ -16,7 +16,7 @@ from tensorflow_ipu.profiler.comparison import (
 )
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.snapshot import Snapshot
-from tests.support import plans
+from tests.support.planner import plans
 
 BEFORE = Snapshot({"cycles": 100, "tiles": 10}, {"conv": {"cycles": 60}, "a": {"ops": 1}})
 AFTER = Snapshot({"cycles": 150, "tiles": 10}, {"conv": {"cycles": 90}, "b": {"ops": 2}})

@@ -17,7 +17,8 @@ from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.ops.raw import gen_ipu_ops
 from tensorflow_ipu.profiler import flag_outputs
-from tests.support import plans, profiled
+from tests.support.planner import plans
+from tests.support.reports import profiled
 
 ROOT = Path(__file__).parents[2]
 Run = Callable[[str], Executable]
@@ -123,7 +124,7 @@ def test_files_that_cannot_be_written_do_not_stop_the_program(
 def test_cycles_are_logged_after_each_execution(run_python) -> None:
     code = """
 from tensorflow_ipu.compiler import cache
-from tests.support import profiled
+from tests.support.reports import profiled
 profiled.configure()
 profiled.run(launches=3)
 (executable,) = [e for e in cache.executables() if e.on_device]

@@ -13,7 +13,7 @@ import pytest
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.profiler.report import Executions, Report
-from tests.support import plans
+from tests.support.planner import plans
 
 PLANS = {
     "replicas": plans.plan(4),

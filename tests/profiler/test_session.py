@@ -12,7 +12,7 @@ from tensorflow_ipu.device import system
 from tensorflow_ipu.profiler import session
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import profiled as programs
+from tests.support.reports import profiled as programs
 
 
 def test_a_block_reports_on_its_programs(tmp_path) -> None:

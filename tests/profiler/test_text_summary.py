@@ -13,7 +13,7 @@ from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.profiler import text_summary as summary_lib
-from tests.support import plans
+from tests.support.planner import plans
 
 
 def _record(op_type: str, flops: int | None, label: str, runs: int | None = 1) -> OpRecord:

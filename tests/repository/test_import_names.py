@@ -12,7 +12,7 @@ from tensorflow_ipu.import_hook import tables
 from tensorflow_ipu.keras_layers import layers, losses
 from tensorflow_ipu.ops import rnn_ops
 from tensorflow_ipu.versions import keras2
-from tests.support.versions import has_tensorflow, needs_tensorflow
+from tests.support.checkout.versions import has_tensorflow, needs_tensorflow
 
 # Below `keras.ipu` and `tensorflow.python.ipu.keras`.
 CLASSES = [name[len("keras.") :] for name in tables.NAMES if name.startswith("keras.")]

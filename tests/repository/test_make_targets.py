@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.repository import ROOT
+from tests.support.checkout.repository import ROOT
 
 pytest.importorskip("tomllib", reason="needs Python 3.11")
 requirements = pytest.importorskip("packaging.requirements")
@@ -25,7 +25,7 @@ PROGRAMS = {
     "stress": ["tests/conftest.py", "tests/stress", "tests/support"],
     "fuzz": ["tests/conftest.py", "tests/fuzz"],
     "test-sanitized": ["native/sanitizers/run.py", "tests/native", "tests/plugin"],
-    "test-killed": ["tests/support/kills.py"],
+    "test-killed": ["tests/support/programs/kills.py"],
     "bench": ["benchmarks"],
     "matrix": ["tests/matrix/__main__.py"],
     "lint": ["lint"],
@@ -58,6 +58,12 @@ def targets() -> dict[str, tuple[set[str], str]]:
 
 
 TARGETS = targets()
+
+
+def test_named_tests_exist():
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    named = set(re.findall(r"\btests/[\w/.]+", text))
+    assert not {name for name in named if not (ROOT / name).exists()}
 
 
 def extras() -> dict[str, list[str]]:
@@ -162,7 +168,7 @@ def test_a_night_runs_all_long_targets(tmp_path: Path) -> None:
     # These two would call make again, which a dry run does, too.
     command = ["make", "-n", "-o", "native", "-o", "test-sanitized", f"VENV={tmp_path}", "nightly"]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    for words in ("tests.support.kills", "tests/stress --large", "--fuzz-cases 100000"):
+    for words in ("tests.support.programs.kills", "tests/stress --large", "--fuzz-cases 100000"):
         assert words in process.stdout
 
 

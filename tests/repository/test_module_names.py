@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.support import repository
+from tests.support.checkout import repository
 
 # `compiler/trace.py`, `hooks.py`: a path, or the end of one.
 _FILE = re.compile(r"`((?:[\w-]+/)*[\w-]+\.(?:py|cc|h))`")

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tests.support import repository
+from tests.support.checkout import repository
 
 _TYPES = set("bool bytes dict float frozenset int list set str tuple type".split())
 _TYPES |= {"Any", "Callable", "Iterable", "Mapping", "Path", "Sequence"}

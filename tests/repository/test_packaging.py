@@ -23,7 +23,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import tensorflow_ipu
-from tests.support import repository
+from tests.support.checkout import repository
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = "tensorflow-plugins/libtensorflow_ipu.so"

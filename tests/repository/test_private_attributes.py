@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.repository import ROOT, modules
+from tests.support.checkout.repository import ROOT, modules
 
 # Names that objects of others have as well, which these modules mean.
 _OF_OTHERS = {

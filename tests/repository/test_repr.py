@@ -20,8 +20,10 @@ from tensorflow_ipu.keras_layers.effective_transformer import EffectiveTransform
 from tensorflow_ipu.keras_layers.models import extension
 from tensorflow_ipu.keras_layers.pipelining import assignment
 from tensorflow_ipu.util.short_repr import LENGTH
-from tests.support import estimator_models, plans, profiled
-from tests.support.public_classes import public_classes
+from tests.support.checkout.public_classes import public_classes
+from tests.support.models import estimator_models
+from tests.support.planner import plans
+from tests.support.reports import profiled
 
 tf1 = tf.compat.v1
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}|object at")

@@ -14,7 +14,7 @@ from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ops import all_to_all_op, cross_replica_ops, replication_ops
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import replicas
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 # A test that hangs fails rather than stopping the suite.

@@ -26,7 +26,8 @@ from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.ops import cross_replica_ops
 from tensorflow_ipu.runtime import interpreter, native
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import keras_models, replicas
+from tests.support.models import keras_models
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 IPU = "/device:IPU:0"

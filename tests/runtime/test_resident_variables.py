@@ -17,7 +17,7 @@ from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import cross_replica_ops, replication_ops
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import replicas
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from tests.support import replicas
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.stress import keras_zoo
-from tests.support import keras_models
+from tests.support.models import keras_models
 
 BATCH = 2
 STEPS = 16

@@ -12,7 +12,7 @@ from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import replication_ops
 from tensorflow_ipu.strategy import ipu_strategy
 from tests.stress import kernels
-from tests.support import replicas as replica_helpers
+from tests.support.programs import replicas as replica_helpers
 
 REPLICAS = 4
 BATCHES = 5  # replica r computes batch (iteration + r) % BATCHES

@@ -14,7 +14,7 @@ from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.tuning import what_if
-from tests.support import workloads
+from tests.support.planner import workloads
 
 STEP = workloads.training_step(width=64, layers=2)
 ONE = Settings()

@@ -16,8 +16,8 @@ from tensorflow_ipu.schedule import PipelineSchedule
 from tensorflow_ipu.tuning import what_if
 from tensorflow_ipu.tuning.edits import batch
 from tensorflow_ipu.tuning.stages import stage_split
-from tests.support.layered_workloads import dense
-from tests.support.workloads import pipeline
+from tests.support.planner.layered_workloads import dense
+from tests.support.planner.workloads import pipeline
 
 SETTINGS = Settings(chip=chips.MK2.with_tiles(64))
 WORKLOAD = dense([256] * 5, batch=32)

@@ -8,8 +8,8 @@ from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.tuning import what_if
 from tensorflow_ipu.tuning.stages import stage_split
-from tests.support import real_programs
-from tests.support.workloads import chain
+from tests.support.planner import real_programs
+from tests.support.planner.workloads import chain
 
 BATCH = 8
 

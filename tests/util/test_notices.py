@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tensorflow_ipu.util.notices import warn_once
-from tests.support import repository
+from tests.support.checkout import repository
 
 ROOT = Path(__file__).resolve().parents[2]
 _WARNS = {"warning", "warn", "warning_once", "log_first_n", "log_every_n", "log_if"}

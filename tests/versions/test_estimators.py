@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.python import ipu
 
 from tensorflow_ipu.versions import estimator_training, estimators
-from tests.support.versions import needs_tensorflow
+from tests.support.checkout.versions import needs_tensorflow
 
 DROPPED = needs_tensorflow(">=2.16", "TensorFlow itself has Estimators")
 

@@ -10,7 +10,7 @@ How it is built, from the bottom up:
 * `ops/` has a module for each family: records, and the functions that programs call. To add an op,
   write its shape rule, register an `OpKind` with it and a function of TensorFlow tensors, write the
   public function, which calls `building.add`, name it in `ops/__init__.py`, and add a `Case` to the
-  family's tests (`tests/support/popxl_cases.py`), which compares values and gradients.
+  family's tests (`tests/support/popxl/popxl_cases.py`), which compares values and gradients.
 * `transforms/` makes graphs of graphs. Gradients are ops of a gradient graph; what they compute and
   read is derived from TensorFlow's gradient of the op (`lowering/gradients.py`).
 * `lowering/` puts the main graph into one Cluster: called graphs become functions that the program

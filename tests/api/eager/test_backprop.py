@@ -13,7 +13,7 @@ from tensorflow.python import ipu
 from tensorflow_ipu.api.eager.backprop import GradientCaptureContext, GradientCaptureTape
 from tensorflow_ipu.ops.functional_ops import outlined_function
 from tensorflow_ipu.ops.grad_util_ops import capture_upstream_gradients
-from tests.support import replicas
+from tests.support.programs import replicas
 
 X = np.float32([1, 2, 3])
 

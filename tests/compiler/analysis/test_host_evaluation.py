@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler.analysis.host_evaluation import is_host_evaluated
 from tensorflow_ipu.compiler.ir.target import Argument
-from tests.support.compiled_programs import default_target, program_of
+from tests.support.programs.compiled_programs import default_target, program_of
 
 SCALAR = tf.TensorSpec([], tf.float32)
 VECTOR = tf.TensorSpec([3], tf.float32)

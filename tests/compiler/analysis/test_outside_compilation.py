@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.compiler.analysis import outside_compilation
-from tests.support.compiled_programs import program_of
+from tests.support.programs.compiled_programs import program_of
 
 VECTOR = tf.TensorSpec([3], tf.float32)
 

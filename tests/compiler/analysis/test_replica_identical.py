@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow_ipu.compiler.analysis import replica_identical
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.ops import cross_replica_ops, replication_ops
-from tests.support.compiled_programs import program_of
+from tests.support.programs.compiled_programs import program_of
 
 _SPEC = tf.TensorSpec([2], tf.float32)
 

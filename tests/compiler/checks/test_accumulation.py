@@ -14,8 +14,8 @@ from tensorflow_ipu.compiler.checks import accumulation
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.listing.program_listing import ArgumentSpec, list_ops
 from tensorflow_ipu.optimizers import GradientAccumulationOptimizerV2
-from tests.support import training
-from tests.support.training import tf1
+from tests.support.models import training
+from tests.support.models.training import tf1
 
 
 def _train(count: int) -> tf.Operation:

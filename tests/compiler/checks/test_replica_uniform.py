@@ -12,8 +12,8 @@ from tensorflow_ipu.ops.cross_replica_ops import (
     assume_equal_across_replicas,
     cross_replica_sum,
 )
-from tests.support import replicas
-from tests.support.compiled_programs import program_of
+from tests.support.programs import replicas
+from tests.support.programs.compiled_programs import program_of
 
 X = 1.0
 

@@ -9,7 +9,7 @@ from tensorflow.python.framework import op_def_registry
 from tensorflow_ipu.compiler import passes
 from tensorflow_ipu.compiler.checks import verify
 from tensorflow_ipu.compiler.passes import runner
-from tests.support.compiled_programs import default_target, program_of
+from tests.support.programs.compiled_programs import default_target, program_of
 
 VECTOR = tf.TensorSpec([4], tf.float32)
 

@@ -7,7 +7,7 @@ from tensorflow.core.framework import function_pb2
 
 from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler.ir.program import Program, called_functions
-from tests.support.compiled_programs import program_of, unindented
+from tests.support.programs.compiled_programs import program_of, unindented
 
 VECTOR = tf.TensorSpec([2])
 

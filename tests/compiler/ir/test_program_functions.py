@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow_ipu.compiler.ir import program_functions
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.program_functions import ProgramFunction, ProgramOp
-from tests.support.compiled_programs import program_of
+from tests.support.programs.compiled_programs import program_of
 
 _SPEC = tf.TensorSpec([4], tf.float32)
 

@@ -24,7 +24,8 @@ from tensorflow_ipu.configs import flags, translate
 from tensorflow_ipu.device import attachment, selection, system
 from tensorflow_ipu.profiler import program_options
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import pipelines, replicas
+from tests.support.models import pipelines
+from tests.support.programs import replicas
 
 _VECTOR = Argument(tf.float32, tf.TensorShape([4]), is_variable=False)
 

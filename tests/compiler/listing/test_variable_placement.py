@@ -17,8 +17,8 @@ from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.analysis import memory_options
 from tensorflow_ipu.compiler.ir.program import VARIABLE_ATTRIBUTE
 from tensorflow_ipu.compiler.listing.variable_placement import VariableRecord
-from tests.support import pipelines, training
-from tests.support.training import OPTIMIZERS, tf1
+from tests.support.models import pipelines, training
+from tests.support.models.training import OPTIMIZERS, tf1
 
 IN, REMOTE = "in-processor", "remote"
 V2 = optimizers.CrossReplicaGradientAccumulationOptimizerV2

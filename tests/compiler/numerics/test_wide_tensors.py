@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, called_functions
 from tensorflow_ipu.compiler.numerics import wide_tensors
-from tests.support.compiled_programs import program_of
+from tests.support.programs.compiled_programs import program_of
 
 HALVES = tf.TensorSpec([2], tf.float16)
 

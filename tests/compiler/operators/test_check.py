@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_infeed_queue
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import replicas
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 VALUE = np.arange(6).astype(np.float32)

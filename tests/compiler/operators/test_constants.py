@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler.operators.calls import Tensor
 from tensorflow_ipu.compiler.operators.constants import Constants
-from tests.support.compiled_programs import program_of
+from tests.support.programs.compiled_programs import program_of
 
 VECTOR = tf.TensorSpec([6], tf.float32)
 

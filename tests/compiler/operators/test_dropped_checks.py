@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import ipu_compiler, scopes
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import replicas
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 POSITIVE, NEGATIVE = np.float32([1, 2]), np.float32([1, -2])

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler.operators import check, constants
 from tensorflow_ipu.compiler.passes import drop_checks, prune
-from tests.support.compiled_programs import program_of, scalar_target
+from tests.support.programs.compiled_programs import program_of, scalar_target
 
 VECTOR = tf.TensorSpec([6], tf.float32)
 VALUE = np.arange(1, 7).astype(np.float32)

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler.ir.target import Argument
 from tensorflow_ipu.compiler.passes import argument_types
-from tests.support.compiled_programs import default_target, program_of
+from tests.support.programs.compiled_programs import default_target, program_of
 
 
 def test_the_entry_has_shapes_and_types():

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler.checks import verify
 from tensorflow_ipu.compiler.passes import drop_checks, prune
-from tests.support.compiled_programs import ops, program_of, scalar_target, unindented
+from tests.support.programs.compiled_programs import ops, program_of, scalar_target, unindented
 
 SCALAR = tf.TensorSpec([], tf.float32)
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import loops, scopes
 from tensorflow_ipu.ops import cross_replica_ops, replication_ops
-from tests.support import replicas
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 COUNTS = [1, 2, 4]

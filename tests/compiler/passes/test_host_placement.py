@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tensorflow_ipu.compiler.passes import host_placement
-from tests.support.compiled_programs import program_of, scalar_target, unindented
+from tests.support.programs.compiled_programs import program_of, scalar_target, unindented
 
 
 def test_devices_and_colocation_go():

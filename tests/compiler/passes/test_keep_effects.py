@@ -8,7 +8,7 @@ from tensorflow.core.framework import function_pb2
 from tensorflow_ipu.compiler.checks import verify
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.passes import keep_effects
-from tests.support.compiled_programs import program_of, scalar_target, unindented
+from tests.support.programs.compiled_programs import program_of, scalar_target, unindented
 
 SCALAR = tf.TensorSpec([], tf.float32)
 

@@ -12,8 +12,8 @@ import tensorflow as tf
 from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler.passes import mask_labels
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import replicas
-from tests.support.compiled_programs import default_target, program_of
+from tests.support.programs import replicas
+from tests.support.programs.compiled_programs import default_target, program_of
 
 
 def _run(function: Callable[..., Any], *args: Any) -> Any:

@@ -15,7 +15,7 @@ from tensorflow_ipu.compiler.ir.program import TRAPS_ATTRIBUTE, Program, node_ta
 from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.passes import numerics
 from tensorflow_ipu.device import system
-from tests.support.compiled_programs import ops, program_of
+from tests.support.programs.compiled_programs import ops, program_of
 
 _HALVES = tf.TensorSpec([2, 2], tf.float16)
 _FLOATS = tf.TensorSpec([2, 2], tf.float32)

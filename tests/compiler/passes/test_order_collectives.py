@@ -14,7 +14,7 @@ from tensorflow_ipu.compiler.ir.program import Program, input_node
 from tensorflow_ipu.compiler.passes import order_collectives, replica_constants
 from tensorflow_ipu.ops import all_to_all_op, cross_replica_ops, replication_ops
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
-from tests.support.compiled_programs import ops, program_of, scalar_target
+from tests.support.programs.compiled_programs import ops, program_of, scalar_target
 
 SCALAR = tf.TensorSpec([], tf.float32)
 

@@ -17,7 +17,7 @@ from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir import node_sharding
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.passes import place_ops
-from tests.support.compiled_programs import scalar_target
+from tests.support.programs.compiled_programs import scalar_target
 
 tf1 = tf.compat.v1
 X = np.arange(1, 5, dtype=np.float32)

@@ -7,7 +7,7 @@ from tensorflow.core.framework import function_pb2
 
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.passes import prune
-from tests.support.compiled_programs import program_of, scalar_target, unindented
+from tests.support.programs.compiled_programs import program_of, scalar_target, unindented
 
 SCALAR = tf.TensorSpec([], tf.float32)
 

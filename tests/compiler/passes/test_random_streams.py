@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow_ipu.compiler.checks import verify
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.passes import random_streams
-from tests.support.compiled_programs import ops, program_of, scalar_target, unindented
+from tests.support.programs.compiled_programs import ops, program_of, scalar_target, unindented
 
 CASES = {
     "uniform": (lambda: tf.random.uniform([8]), "StatelessRandomUniform"),

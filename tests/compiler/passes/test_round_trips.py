@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.compiler.passes import prune, round_trips
-from tests.support.compiled_programs import program_of, scalar_target, unindented
+from tests.support.programs.compiled_programs import program_of, scalar_target, unindented
 
 
 def _after(function: Any, *specs: tf.TensorSpec) -> str:

@@ -7,7 +7,7 @@ import re
 import tensorflow as tf
 
 from tensorflow_ipu.compiler.passes import sequential_loops
-from tests.support.compiled_programs import program_of, scalar_target
+from tests.support.programs.compiled_programs import program_of, scalar_target
 
 
 def test_every_loop_runs_one_iteration_at_a_time():

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow_ipu.api import gradient_accumulation
 from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE
 from tensorflow_ipu.compiler.passes import prune, ungate_gradients
-from tests.support.compiled_programs import program_of, scalar_target
+from tests.support.programs.compiled_programs import program_of, scalar_target
 
 SPEC = tf.TensorSpec([2, 2])
 

@@ -14,7 +14,7 @@ from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.sources import declared
 from tensorflow_ipu.compiler.sources.frames import SourceLocation
 from tensorflow_ipu.compiler.sources.source_map import SourceMap, source_of
-from tests.support.source_lines import line_of
+from tests.support.checkout.source_lines import line_of
 
 
 def _program(x: tf.Tensor) -> tf.Tensor:

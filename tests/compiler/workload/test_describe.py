@@ -18,7 +18,7 @@ from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.planner.workload import CONSTANT, INPUT, TENSOR, VARIABLE, Buffer, Op, Workload
 from tensorflow_ipu.schedule import PipelineSchedule
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import pipelines
+from tests.support.models import pipelines
 
 tf1 = tf.compat.v1
 

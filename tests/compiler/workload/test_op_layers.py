@@ -18,7 +18,8 @@ from tensorflow_ipu.planner.workload import Op
 from tensorflow_ipu.profiler.breakdown import NO_LAYER
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import keras_models, replicas
+from tests.support.models import keras_models
+from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
 _layers = tf.keras.layers

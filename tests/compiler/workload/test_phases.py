@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensorflow_ipu.planner.program.structure import ACCUMULATOR
 from tensorflow_ipu.planner.workload import Op, Workload
-from tests.support import real_programs
+from tests.support.planner import real_programs
 
 
 def _phases(workload: Workload, op_type: str) -> set[str]:

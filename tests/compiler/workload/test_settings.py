@@ -19,7 +19,7 @@ from tensorflow_ipu.device import selection
 from tensorflow_ipu.ops.pipelining_ops import PipelineStageOptions
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import pipelines
+from tests.support.models import pipelines
 
 
 def _compile() -> Executable:

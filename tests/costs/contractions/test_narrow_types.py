@@ -9,7 +9,7 @@ from tensorflow_ipu.configs.chips import BOW, MK1, MK2
 from tensorflow_ipu.costs.catalogue import cost_of
 from tensorflow_ipu.costs.contractions.matmul import matmul
 from tensorflow_ipu.costs.cost import Resources, TensorType
-from tests.support.op_specs import i32, op
+from tests.support.planner.op_specs import i32, op
 
 MANY = settings(max_examples=150, deadline=None, derandomize=True)
 # Of any size, with small ones as often as large ones.

@@ -8,7 +8,7 @@ from tensorflow_ipu.configs.chips import BOW
 from tensorflow_ipu.costs.catalogue import cost_of
 from tensorflow_ipu.costs.cost import FREE, Resources
 from tensorflow_ipu.costs.rules import data_movement, pooling
-from tests.support.op_specs import f16, i32, op
+from tests.support.planner.op_specs import f16, i32, op
 
 ALL = Resources(BOW, BOW.tiles)
 MIB = 1 << 20  # 720 bytes on the fullest of 1,472 tiles

@@ -10,7 +10,7 @@ from tensorflow_ipu.costs.chip.vertex import exchange_code, share
 from tensorflow_ipu.costs.cost import Resources
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.rules import elementwise, elementwise_table
-from tests.support.op_specs import f16, f32, i32, op
+from tests.support.planner.op_specs import f16, f32, i32, op
 
 ALL = Resources(BOW, BOW.tiles)
 # 1,024 elements on a tile are 171 for the busiest worker: 86 vectors of 2, or 43 of 4.

@@ -9,7 +9,7 @@ from tensorflow_ipu.costs.catalogue import cost_of
 from tensorflow_ipu.costs.cost import Resources
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.rules import fused_map
-from tests.support.op_specs import f16, f32, i32, op
+from tests.support.planner.op_specs import f16, f32, i32, op
 
 ALL = Resources(BOW, BOW.tiles)
 X, H, ONE = f32(1472, 1024), f16(1472, 1024), f32()

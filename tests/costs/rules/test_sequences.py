@@ -10,7 +10,7 @@ from tensorflow_ipu.costs.contractions import recurrent
 from tensorflow_ipu.costs.cost import Resources
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.rules import ctc, randomness, sorting
-from tests.support.op_specs import f16, f32, i32, op
+from tests.support.planner.op_specs import f16, f32, i32, op
 
 ALL = Resources(BOW, BOW.tiles)
 

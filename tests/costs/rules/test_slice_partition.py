@@ -13,7 +13,7 @@ from tensorflow_ipu.configs.chips import BOW, MK1
 from tensorflow_ipu.costs.catalogue import cost_of
 from tensorflow_ipu.costs.cost import Resources, TensorType
 from tensorflow_ipu.costs.rules import slice_partition
-from tests.support.op_specs import op
+from tests.support.planner.op_specs import op
 
 ALL = Resources(BOW, BOW.tiles)
 MANY = settings(max_examples=80, deadline=None, derandomize=True)

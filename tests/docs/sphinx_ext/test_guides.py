@@ -8,7 +8,7 @@ import pytest
 from sphinx_ext import guides, public_names
 
 from tensorflow_ipu.import_hook import tables
-from tests.support.repository import ROOT
+from tests.support.checkout.repository import ROOT
 
 
 @pytest.mark.parametrize("name", guides.GUIDES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sphinx_ext import sources
 
-from tests.support.repository import ROOT
+from tests.support.checkout.repository import ROOT
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import popxl
 import pva
 from popxl import ops
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 STORES, RESTORES = "Storing profiles to cache", "Restoring profiles from cache"
 

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.ops import custom_ops
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 X, Y = np.array([1.5, -2.0, 0.25], np.float32), np.array([0.5, 4.0, -1.0], np.float32)
 

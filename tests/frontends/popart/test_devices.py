@@ -8,7 +8,7 @@ import popxl
 import pytest
 from popxl import ops
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 
 def test_a_device_has_the_ipus_of_its_number_and_is_busy_for_others():

@@ -9,7 +9,7 @@ import numpy as np
 import popart
 import pytest
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 ERROR, RUNTIME = popart.popart_exception, popart.popart_runtime_error
 

@@ -7,7 +7,7 @@ import popart
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 X = np.array([[-1.0, 2.0], [3.0, -4.0]], np.float32)
 W = np.array([[0.5, 1.0], [-1.0, 2.0]], np.float32)

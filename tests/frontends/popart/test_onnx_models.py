@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 RANDOM = np.random.RandomState(0)
 

@@ -12,7 +12,7 @@ import pytest
 
 from tensorflow_ipu.frontends.popart.ops import kinds
 from tests.frontends.popart import test_onnx_nodes as nodes
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 # Tests of one model.
 SIZE = 60

@@ -18,7 +18,7 @@ from onnx import checker, compose, defs, numpy_helper
 
 from tensorflow_ipu.frontends.popart.model import imports
 from tensorflow_ipu.frontends.popart.ops import kinds
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "node"
 OPSETS = range(6, 12)

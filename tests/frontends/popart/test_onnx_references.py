@@ -8,7 +8,7 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.randn(2, 3, 4).astype(np.float32)

@@ -6,7 +6,7 @@ import numpy as np
 import popart
 import pytest
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 RATE = 0.1
 W = np.random.RandomState(0).randn(3, 4).astype(np.float32)

@@ -6,7 +6,7 @@ import numpy as np
 import popart
 import pytest
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 torch = pytest.importorskip("torch")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support import instances
-from tests.support.popxl_processes import LENGTH, SHARD_STEP
+from tests.support.popxl.popxl_processes import LENGTH, SHARD_STEP
+from tests.support.processes import instances
 
 REPLICAS = 4
 
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_replicas_of_several_processes_have_values_of_their_own(count):
-    arguments = ["-m", "tests.support.popxl_processes"]
+    arguments = ["-m", "tests.support.popxl.popxl_processes"]
     outcomes = instances.run(arguments, count=count, replicas=REPLICAS)
     x = np.arange(REPLICAS * LENGTH, dtype=np.float32).reshape(REPLICAS, LENGTH)
     local = REPLICAS // count

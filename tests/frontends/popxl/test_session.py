@@ -15,7 +15,7 @@ from popxl import ops
 from tensorflow_ipu.compiler import observers
 from tensorflow_ipu.runtime import native
 from tensorflow_ipu.runtime.native import Counts
-from tests.support.source_lines import line_of, short_place_of
+from tests.support.checkout.source_lines import line_of, short_place_of
 
 
 def counter(transfers=1, replicas=1):

@@ -12,7 +12,7 @@ import tensorflow_ipu
 from tensorflow_ipu.profiler import report_directory
 from tensorflow_ipu.profiler.report import Executions, Report
 from tensorflow_ipu.profiler.report_options import ReportOptions
-from tests.support import plans
+from tests.support.planner import plans
 
 SAVED = Report.from_plan(plans.plan(4), executions=Executions(3, 1.0))
 

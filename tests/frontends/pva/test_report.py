@@ -13,7 +13,7 @@ from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler.report import Report
-from tests.support import plans, workloads
+from tests.support.planner import plans, workloads
 
 CHIP = chips.get("mk2").with_tiles(32)
 PLANS = {

@@ -13,8 +13,8 @@ from ipu_tensorflow_addons.keras.optimizers import (
 )
 from tensorflow.python import ipu
 
-from tests.support import keras_models as models
-from tests.support import replicas
+from tests.support.models import keras_models as models
+from tests.support.programs import replicas
 
 legacy = tf.keras.optimizers.legacy
 STEPS = 4

@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 from absl import logging
 
-from tests.support import keras_models
-from tests.support.keras_models import (
+from tests.support.models import keras_models
+from tests.support.models.keras_models import (
     KINDS,
     Kind,
     X,

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support import keras_models
-from tests.support.keras_models import (
+from tests.support.models import keras_models
+from tests.support.models.keras_models import (
     BATCH,
     KINDS,
     MLP,

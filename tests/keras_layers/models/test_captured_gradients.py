@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_outfeed_queue
 from tensorflow_ipu.keras_layers import capture
 from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
-from tests.support import keras_models, keras_pipelines
+from tests.support.models import keras_models, keras_pipelines
 
 pytestmark = keras_models.KERAS_WARNINGS
 Upstream = capture.CaptureUpstreamGradients

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.keras_layers.models import checks
-from tests.support import keras_models
-from tests.support.keras_models import (
+from tests.support.models import keras_models
+from tests.support.models.keras_models import (
     BATCH,
     MLP,
     FunctionalSubclass,

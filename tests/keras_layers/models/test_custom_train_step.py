@@ -15,8 +15,8 @@ from tensorflow_ipu.keras_layers.optimizers import (
     CrossReplicaOptimizer,
     GradientAccumulationOptimizer,
 )
-from tests.support import keras_models
-from tests.support.keras_models import BATCH, SAMPLES, FunctionalSubclass, Kind, X, Y
+from tests.support.models import keras_models
+from tests.support.models.keras_models import BATCH, SAMPLES, FunctionalSubclass, Kind, X, Y
 
 pytestmark = keras_models.KERAS_WARNINGS
 

@@ -13,8 +13,8 @@ from absl import logging
 from tensorflow_ipu.keras_layers.models import data as data_lib
 from tensorflow_ipu.keras_layers.models.data import Data
 from tensorflow_ipu.versions import keras2
-from tests.support import keras_models
-from tests.support.keras_models import (
+from tests.support.models import keras_models
+from tests.support.models.keras_models import (
     BATCH,
     KINDS,
     MLP,

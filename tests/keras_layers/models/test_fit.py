@@ -13,8 +13,9 @@ import tensorflow as tf
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.ops.pipelining_ops import PipelineSchedule
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import keras_models
-from tests.support.keras_models import (
+from tests.support.checkout.versions import needs_tensorflow
+from tests.support.models import keras_models
+from tests.support.models.keras_models import (
     BATCH,
     KINDS,
     MLP,
@@ -29,7 +30,6 @@ from tests.support.keras_models import (
     train,
     train_both,
 )
-from tests.support.versions import needs_tensorflow
 
 pytestmark = keras_models.KERAS_WARNINGS
 

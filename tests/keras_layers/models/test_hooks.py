@@ -16,8 +16,8 @@ from tensorflow_ipu.keras_layers.models.extension import (
 )
 from tensorflow_ipu.keras_layers.models.options import saving
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import keras_models
-from tests.support.keras_models import KINDS, MLP, FunctionalSubclass, Subclass
+from tests.support.models import keras_models
+from tests.support.models.keras_models import KINDS, MLP, FunctionalSubclass, Subclass
 
 pytestmark = keras_models.KERAS_WARNINGS
 

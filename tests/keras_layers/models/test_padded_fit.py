@@ -11,8 +11,8 @@ import tensorflow as tf
 from absl import logging
 
 from tensorflow_ipu.keras_layers.models import train_step
-from tests.support import keras_models
-from tests.support.keras_models import BATCH, KINDS, Kind, X, Y
+from tests.support.models import keras_models
+from tests.support.models.keras_models import BATCH, KINDS, Kind, X, Y
 
 pytestmark = keras_models.KERAS_WARNINGS
 

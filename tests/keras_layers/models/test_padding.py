@@ -11,8 +11,8 @@ import tensorflow as tf
 from tensorflow_ipu.keras_layers.models import data as data_lib
 from tensorflow_ipu.keras_layers.models import padding, programs
 from tensorflow_ipu.keras_layers.models.steps import Steps
-from tests.support import keras_models
-from tests.support.keras_models import X, Y
+from tests.support.models import keras_models
+from tests.support.models.keras_models import X, Y
 
 pytestmark = keras_models.KERAS_WARNINGS
 

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import keras_models
-from tests.support.keras_models import BATCH, KINDS, Kind, Recorder, X, Y, array, labels
+from tests.support.models import keras_models
+from tests.support.models.keras_models import BATCH, KINDS, Kind, Recorder, X, Y, array, labels
 
 pytestmark = keras_models.KERAS_WARNINGS
 

@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.configs import flags
-from tests.support import keras_models
-from tests.support.keras_models import BATCH, KINDS, X, Y, assert_close, dataset
+from tests.support.models import keras_models
+from tests.support.models.keras_models import BATCH, KINDS, X, Y, assert_close, dataset
 
 pytestmark = keras_models.KERAS_WARNINGS
 

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.keras_layers.models.protocol import IPUModel, KerasModel
-from tests.support import keras_models
-from tests.support.keras_models import BATCH, X, Y
+from tests.support.models import keras_models
+from tests.support.models.keras_models import BATCH, X, Y
 
 
 @pytest.mark.parametrize("name", ["sequential", "functional", "subclass"])

@@ -11,8 +11,8 @@ import tensorflow as tf
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.keras_layers.models import replicas as replicas_lib
 from tensorflow_ipu.keras_layers.models.options.model_options import ReplicatedMetricReductionMethod
-from tests.support import keras_models
-from tests.support.keras_models import (
+from tests.support.models import keras_models
+from tests.support.models.keras_models import (
     BATCH,
     KINDS,
     Kind,

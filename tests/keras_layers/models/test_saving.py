@@ -18,7 +18,7 @@ from tensorflow_ipu.keras_layers.models.options import saving
 from tensorflow_ipu.keras_layers.models.options.model_options import CONFIG_KEYS, ModelOptions
 from tensorflow_ipu.strategy import ipu_strategy
 from tensorflow_ipu.versions import keras2
-from tests.support import replicas
+from tests.support.programs import replicas
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
 

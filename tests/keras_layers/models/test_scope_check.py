@@ -13,8 +13,8 @@ import tensorflow as tf
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.keras_layers.optimizers import CrossReplicaOptimizer
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import keras_models
-from tests.support.keras_models import BATCH, MLP, Subclass, X, Y
+from tests.support.models import keras_models
+from tests.support.models.keras_models import BATCH, MLP, Subclass, X, Y
 
 pytestmark = keras_models.KERAS_WARNINGS
 

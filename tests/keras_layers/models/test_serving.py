@@ -17,7 +17,7 @@ from tensorflow_ipu.api import keras
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache, store
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support.serving import applications, assert_stock, call_signatures
+from tests.support.programs.serving import applications, assert_stock, call_signatures
 
 layers = tf.keras.layers
 BATCH = 2

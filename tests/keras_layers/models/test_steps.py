@@ -12,8 +12,8 @@ from absl import logging
 from tensorflow_ipu.keras_layers.models import steps as steps_lib
 from tensorflow_ipu.keras_layers.models.data import Data
 from tensorflow_ipu.keras_layers.models.steps import Steps
-from tests.support import keras_models
-from tests.support.keras_models import MLP, dataset
+from tests.support.models import keras_models
+from tests.support.models.keras_models import MLP, dataset
 
 pytestmark = keras_models.KERAS_WARNINGS
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.keras_layers.capture import CaptureUpstreamGradients
 from tensorflow_ipu.keras_layers.optimizers import ALSOptimizer
-from tests.support import keras_models
+from tests.support.models import keras_models
 
 STEPS = 6
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.keras_layers import optimizers
 from tests.keras_layers.optimizers import training
-from tests.support import keras_models
+from tests.support.models import keras_models
 
 pytestmark = keras_models.KERAS_WARNINGS
 

@@ -12,7 +12,7 @@ from tensorflow_ipu.api import loops
 from tensorflow_ipu.keras_layers import optimizers
 from tensorflow_ipu.strategy import ipu_strategy
 from tests.keras_layers.optimizers import training
-from tests.support import replicas
+from tests.support.programs import replicas
 
 keras = tf.keras
 Accumulating = optimizers.GradientAccumulationOptimizer

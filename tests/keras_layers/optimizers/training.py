@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.keras_layers import optimizers
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import replicas
+from tests.support.programs import replicas
 
 keras = tf.keras
 GENERATIONS = {"new": keras.optimizers, "legacy": keras.optimizers.legacy}

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from tensorflow_ipu.keras_layers.pipelining import assignment, hooks
 from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
-from tests.support import keras_pipelines
-from tests.support.keras_pipelines import MODELS, dense, no_stage
+from tests.support.models import keras_pipelines
+from tests.support.models.keras_pipelines import MODELS, dense, no_stage
 
 layers = tf.keras.layers
 

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
-from tests.support import keras_pipelines
-from tests.support.keras_pipelines import OUTPUTS, dense, no_stage
+from tests.support.models import keras_pipelines
+from tests.support.models.keras_pipelines import OUTPUTS, dense, no_stage
 
 layers = tf.keras.layers
 Make = Callable[[Any], tf.keras.Model]

@@ -10,8 +10,8 @@ import tensorflow as tf
 from absl import logging
 
 from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
-from tests.support import keras_models, keras_pipelines
-from tests.support.keras_pipelines import BATCH, MODELS, OUTPUTS, dense, no_stage
+from tests.support.models import keras_models, keras_pipelines
+from tests.support.models.keras_pipelines import BATCH, MODELS, OUTPUTS, dense, no_stage
 
 layers = tf.keras.layers
 DATA = keras_pipelines.data(12)

@@ -13,8 +13,8 @@ from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.keras_layers import model_state
 from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
 from tensorflow_ipu.ops.pipelining_ops import PipelineSchedule, RecomputationMode
-from tests.support import keras_pipelines
-from tests.support.keras_pipelines import MODELS, OUTPUTS, batches_of, dense, no_stage
+from tests.support.models import keras_pipelines
+from tests.support.models.keras_pipelines import MODELS, OUTPUTS, batches_of, dense, no_stage
 
 layers = tf.keras.layers
 legacy = tf.keras.optimizers.legacy

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from tensorflow_ipu.keras_layers.pipelining import assignment, saved_form
 from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
-from tests.support import keras_pipelines
-from tests.support.keras_pipelines import MODELS, dense, no_stage
+from tests.support.models import keras_pipelines
+from tests.support.models.keras_pipelines import MODELS, dense, no_stage
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow_ipu.keras_layers.pipelining import hooks
 from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
 from tensorflow_ipu.versions import keras2
-from tests.support import keras_pipelines
+from tests.support.models import keras_pipelines
 
 base_layer = keras2.module("engine.base_layer")
 node_lib = keras2.module("engine.node")

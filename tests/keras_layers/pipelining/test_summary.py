@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
-from tests.support import keras_pipelines
-from tests.support.keras_pipelines import MODELS, dense
+from tests.support.models import keras_pipelines
+from tests.support.models.keras_pipelines import MODELS, dense
 
 
 def printed(model: tf.keras.Model, line_length: int | None = None) -> list[str]:

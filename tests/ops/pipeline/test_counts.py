@@ -14,7 +14,7 @@ from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import internal_ops, pipelining_ops
 from tensorflow_ipu.optimizers import CrossReplicaOptimizer
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import pipelines
+from tests.support.models import pipelines
 
 Schedule = pipelining_ops.PipelineSchedule
 tf1 = tf.compat.v1

@@ -14,7 +14,7 @@ from tensorflow_ipu.device import system
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import pipelines
+from tests.support.models import pipelines
 
 Schedule = pipelining_ops.PipelineSchedule
 Recomputation = pipelining_ops.RecomputationMode

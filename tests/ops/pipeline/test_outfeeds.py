@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow.python import tf2
 
 from tensorflow_ipu.ops import pipelining_ops
-from tests.support import pipelines
+from tests.support.models import pipelines
 
 COUNT, EXECUTIONS = 4, 3
 X = np.arange(COUNT * EXECUTIONS * pipelines.BATCH, dtype=np.float32)

@@ -15,7 +15,7 @@ from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.keras_layers import optimizers
 from tensorflow_ipu.ops import functional_ops, grad_util_ops, pipelining_ops
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import pipelines
+from tests.support.models import pipelines
 
 keras = tf.keras
 tf1 = tf.compat.v1

@@ -15,7 +15,7 @@ from tensorflow.compiler.plugin.poplar.ops import (
 )
 from tensorflow.python import ipu
 
-from tests.support import replicas
+from tests.support.programs import replicas
 
 X = np.float32([[1.0, -2.0], [0.5, 3.0]])
 

@@ -7,7 +7,7 @@ import pytest
 from tensorflow_ipu.configs.chips import MK2
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
-from tests.support.workloads import Builder
+from tests.support.planner.workloads import Builder
 
 PARTS = ("vertex state", "exchange code", "control code", "vertex code")
 

@@ -9,7 +9,7 @@ from tensorflow_ipu.planner.memory import liveness
 from tensorflow_ipu.planner.program import accesses as access
 from tensorflow_ipu.planner.program import placed_workload
 from tensorflow_ipu.planner.workload import TENSOR
-from tests.support.workloads import Builder, loop, training_step, workloads
+from tests.support.planner.workloads import Builder, loop, training_step, workloads
 
 FAST = settings(max_examples=60, derandomize=True, deadline=None)
 

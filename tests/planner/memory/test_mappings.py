@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
-from tests.support.workloads import Builder, pipelines, workloads
+from tests.support.planner.workloads import Builder, pipelines, workloads
 
 FAST = settings(max_examples=15, derandomize=True, deadline=None)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
-from tests.support.workloads import pipelines, workloads
+from tests.support.planner.workloads import pipelines, workloads
 
 FAST = settings(max_examples=25, derandomize=True, deadline=None)
 PROGRAMS = st.one_of(workloads(), pipelines())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tensorflow_ipu.configs.enums import SchedulingAlgorithm
 from tensorflow_ipu.planner.memory import lifetimes, liveness
 from tensorflow_ipu.planner.program import placed_workload
-from tests.support.workloads import Builder, pipeline, pipelines, training_step, workloads
+from tests.support.planner.workloads import Builder, pipeline, pipelines, training_step, workloads
 
 FAST = settings(max_examples=30, derandomize=True, deadline=None)
 NAMES = [algorithm.name for algorithm in SchedulingAlgorithm]

@@ -14,7 +14,7 @@ from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.partition import Partition
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
-from tests.support.workloads import Builder, chain, loop, pipeline, training_step
+from tests.support.planner.workloads import Builder, chain, loop, pipeline, training_step
 
 MIB = 1 << 20
 

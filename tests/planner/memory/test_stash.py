@@ -10,7 +10,7 @@ from tensorflow_ipu.costs.cost import FREE
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.schedule import PipelineDescription, PipelineSchedule, RecomputationMode
-from tests.support.workloads import Builder, pipeline, pipelines
+from tests.support.planner.workloads import Builder, pipeline, pipelines
 
 FAST = settings(max_examples=12, derandomize=True, deadline=None)
 

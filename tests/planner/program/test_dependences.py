@@ -7,7 +7,7 @@ import pytest
 from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.program.dependences import effect, graph
 from tensorflow_ipu.planner.program.placed_workload import place
-from tests.support.workloads import Builder
+from tests.support.planner.workloads import Builder
 
 
 @pytest.mark.parametrize("op_type", sorted(op_names.COLLECTIVES))

@@ -15,7 +15,7 @@ from tensorflow_ipu.planner.program import fused_maps
 from tensorflow_ipu.planner.program.fused_maps import FusedMaps
 from tensorflow_ipu.planner.program.resources import costs_of
 from tensorflow_ipu.planner.settings import Settings
-from tests.support.workloads import Builder
+from tests.support.planner.workloads import Builder
 
 SHAPE = (512, 512)
 NONE = FusedMaps({}, frozenset())

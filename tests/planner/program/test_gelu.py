@@ -11,7 +11,7 @@ from tensorflow_ipu.costs.cost import FREE
 from tensorflow_ipu.planner.program import fused_maps, gelu
 from tensorflow_ipu.planner.program.resources import costs_of
 from tensorflow_ipu.planner.settings import Settings
-from tests.support.workloads import Builder
+from tests.support.planner.workloads import Builder
 
 SHAPE = (512, 512)
 

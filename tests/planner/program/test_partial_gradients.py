@@ -8,7 +8,7 @@ from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.program import partial_gradients
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.schedule import PipelineDescription
-from tests.support.workloads import Builder
+from tests.support.planner.workloads import Builder
 
 SHAPE = (512, 256)
 BYTES = 4 * 512 * 256

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from tensorflow_ipu.planner.program import placed_workload
-from tests.support.workloads import Builder, pipeline, training_step
+from tests.support.planner.workloads import Builder, pipeline, training_step
 
 
 def test_without_stages_all_is_where_it_is_said_to_be():

@@ -11,7 +11,7 @@ from tensorflow_ipu.planner.program import remade_values
 from tensorflow_ipu.planner.program.remade_values import RemadeValues
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.schedule import PipelineDescription
-from tests.support.workloads import Builder
+from tests.support.planner.workloads import Builder
 
 FAST = settings(max_examples=30, derandomize=True, deadline=None)
 SHAPE = (64, 128)

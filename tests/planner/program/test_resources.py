@@ -10,7 +10,7 @@ from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.program.resources import ResourceTable
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Op
-from tests.support.workloads import Builder
+from tests.support.planner.workloads import Builder
 
 SETTINGS = Settings(
     BOW,

@@ -9,8 +9,8 @@ from tensorflow_ipu.planner.program import structure
 from tensorflow_ipu.planner.program.structure import wholes
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.tuning.stages import stage_split
-from tests.support import real_programs
-from tests.support.workloads import Builder
+from tests.support.planner import real_programs
+from tests.support.planner.workloads import Builder
 
 
 def nested():

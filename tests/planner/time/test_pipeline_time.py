@@ -20,9 +20,9 @@ from tensorflow_ipu.schedule import (
     PipelineSchedule,
     RecomputationMode,
 )
-from tests.support import workloads
-from tests.support.priced_workloads import op, pipeline, prices  # noqa: F401
-from tests.support.workloads import Builder
+from tests.support.planner import workloads
+from tests.support.planner.priced_workloads import op, pipeline, prices  # noqa: F401
+from tests.support.planner.workloads import Builder
 
 needs_prices = pytest.mark.usefixtures("prices")
 SETTINGS = Settings(BOW)

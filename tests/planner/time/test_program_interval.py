@@ -9,7 +9,7 @@ from tensorflow_ipu.costs import intervals
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import throughput
-from tests.support.layered_workloads import dense
+from tests.support.planner.layered_workloads import dense
 
 SETTINGS = Settings(chip=chips.MK2.with_tiles(64))
 

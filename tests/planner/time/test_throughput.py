@@ -10,8 +10,8 @@ from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import throughput
-from tests.support.priced_workloads import op, prices  # noqa: F401
-from tests.support.workloads import Builder
+from tests.support.planner.priced_workloads import op, prices  # noqa: F401
+from tests.support.planner.workloads import Builder
 
 
 def planned(workload, **changes):

@@ -16,9 +16,9 @@ from tensorflow_ipu.planner.plan import median_label
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Copy
-from tests.support import workloads
-from tests.support.priced_workloads import op, prices  # noqa: F401
-from tests.support.workloads import Builder
+from tests.support.planner import workloads
+from tests.support.planner.priced_workloads import op, prices  # noqa: F401
+from tests.support.planner.workloads import Builder
 
 needs_prices = pytest.mark.usefixtures("prices")
 

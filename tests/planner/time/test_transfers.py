@@ -13,8 +13,8 @@ from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.schedule import PipelineDescription
-from tests.support.priced_workloads import op, prices  # noqa: F401
-from tests.support.workloads import Builder
+from tests.support.planner.priced_workloads import op, prices  # noqa: F401
+from tests.support.planner.workloads import Builder
 
 pytestmark = pytest.mark.usefixtures("prices")
 

@@ -11,7 +11,7 @@ import pytest
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.profiler.export import chrome_trace, text_report
 from tensorflow_ipu.profiler.report import Executions, Report
-from tests.support import plans
+from tests.support.planner import plans
 
 PLANS = {
     "replicas": plans.plan(4),

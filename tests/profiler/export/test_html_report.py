@@ -16,7 +16,8 @@ from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.profiler.export import html_diff, html_page, html_report, notebook
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.views.page_data import page_data
-from tests.support import pages, plans
+from tests.support.planner import plans
+from tests.support.reports import pages
 
 PLANS = {
     "replicas": plans.plan(4),

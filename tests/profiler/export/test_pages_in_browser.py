@@ -12,8 +12,9 @@ from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler.export import html_diff, html_report
 from tensorflow_ipu.profiler.report import Report
-from tests.support import browser as browsers
-from tests.support import pages, plans, workloads
+from tests.support.planner import plans, workloads
+from tests.support.reports import browser as browsers
+from tests.support.reports import pages
 
 VIEWS = "Summary Layers Operations Program Timeline Memory Liveness Tensors Options".split()
 MORE_VIEWS = ["Roofline", "Graph"]  # without a key

@@ -10,7 +10,8 @@ from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.profiler.export import tensorboard, text_report
 from tensorflow_ipu.profiler.report import Report
-from tests.support import plans, xplanes
+from tests.support.planner import plans
+from tests.support.reports import xplanes
 
 PLANS = {
     "replicas": plans.plan(2),

@@ -9,7 +9,7 @@ from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.profiler.export import text_tables
 from tensorflow_ipu.profiler.report import Report
-from tests.support.workloads import pipeline, training_step
+from tests.support.planner.workloads import pipeline, training_step
 
 
 @pytest.mark.parametrize("make", [training_step, pipeline])

@@ -21,7 +21,7 @@ from tensorflow_ipu.device import system
 from tensorflow_ipu.profiler import report_options
 from tensorflow_ipu.profiler.report import Executions, Report
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import profiled
+from tests.support.reports import profiled
 
 FILES = {"framework.json", "profile.pop", "report.html", "report.json", "summary.txt", "trace.json"}
 
@@ -269,7 +269,7 @@ def test_what_does_not_fit_has_its_report(tmp_path, monkeypatch) -> None:
 def test_nothing_is_imported_or_planned_when_nothing_asks(run_python) -> None:
     code = """
 import sys
-from tests.support import profiled
+from tests.support.reports import profiled
 profiled.configure()
 profiled.run()
 loaded = [name for name in sys.modules if name.startswith("tensorflow_ipu.profiler")]
@@ -280,7 +280,7 @@ assert loaded == [], loaded
 
 def test_launches_are_renewed_at_the_end_of_the_process(run_python, tmp_path) -> None:
     code = """
-from tests.support import profiled
+from tests.support.reports import profiled
 profiled.configure()
 profiled.run(launches=2)
 """

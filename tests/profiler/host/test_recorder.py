@@ -19,8 +19,8 @@ from tensorflow_ipu.profiler.host.recorder import Recorder
 from tensorflow_ipu.runtime import event_trace, events
 from tensorflow_ipu.runtime.native import EngineEvent
 from tensorflow_ipu.strategy import ipu_strategy
-from tests.support import profiled, xplanes
-from tests.support.trace_rules import check
+from tests.support.reports import profiled, xplanes
+from tests.support.reports.trace_rules import check
 
 
 @dataclass

@@ -9,7 +9,7 @@ from tensorflow_ipu.planner.planning import plan
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.views.bounds import BOUNDS
-from tests.support.workloads import Builder
+from tests.support.planner.workloads import Builder
 
 TABLE, ROWS, WIDTH = 20_000, 8_000, 256
 

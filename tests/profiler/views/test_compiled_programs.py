@@ -7,7 +7,7 @@ import pytest
 from tensorflow_ipu.planner.planning import plan
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler.report import Report
-from tests.support import real_programs
+from tests.support.planner import real_programs
 
 
 @pytest.mark.parametrize(("name", "replicas"), [("lstm", 1), ("attention", 2)])

@@ -11,7 +11,7 @@ from tensorflow_ipu.planner.planning import plan
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.profiler.report import Report
-from tests.support.workloads import training_step
+from tests.support.planner.workloads import training_step
 
 LAYERS = {"0": "encoder/block/first", "1": "encoder/block/second", "2": "head"}
 

@@ -14,8 +14,8 @@ from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.views.memory_tables import memory_tables
 from tensorflow_ipu.profiler.views.tables import Texts, runs
-from tests.support import plans
-from tests.support.workloads import pipelines, training_step, workloads
+from tests.support.planner import plans
+from tests.support.planner.workloads import pipelines, training_step, workloads
 
 FAST = settings(max_examples=12, derandomize=True, deadline=None)
 

@@ -13,7 +13,7 @@ from tensorflow_ipu.planner.planning import plan
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Copy
 from tensorflow_ipu.profiler.report import Report
-from tests.support.workloads import Builder, chain, loop, pipeline, training_step, workloads
+from tests.support.planner.workloads import Builder, chain, loop, pipeline, training_step, workloads
 
 FAST = settings(max_examples=15, derandomize=True, deadline=None)
 SETTINGS = st.builds(

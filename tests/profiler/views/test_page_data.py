@@ -14,8 +14,8 @@ from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.views.comparison_data import comparison_data
 from tensorflow_ipu.profiler.views.page_data import page_data
 from tests.profiler.views.test_layer_tree import nested
-from tests.support import plans
-from tests.support.workloads import chain, loop, pipeline, training_step
+from tests.support.planner import plans
+from tests.support.planner.workloads import chain, loop, pipeline, training_step
 
 REPORTS = {
     "nested": lambda: plan(nested(), Settings()),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tensorflow_ipu.planner.planning import plan
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler.report import Report
-from tests.support.workloads import Builder, pipeline, pipelines, workloads
+from tests.support.planner.workloads import Builder, pipeline, pipelines, workloads
 
 FAST = settings(max_examples=15, derandomize=True, deadline=None)
 

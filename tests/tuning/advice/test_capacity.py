@@ -16,8 +16,8 @@ from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.plan import Category
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.tuning.advice import capacity
-from tests.support.layered_workloads import dense
-from tests.support.workloads import pipelines, workloads
+from tests.support.planner.layered_workloads import dense
+from tests.support.planner.workloads import pipelines, workloads
 
 # Six matrices of 1 MiB and as much momentum: 12 MiB.
 WORKLOAD = dense([512] * 7, batch=16)

@@ -11,8 +11,8 @@ from tensorflow_ipu.configs import chips
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.tuning.advice import capacity, remedies
-from tests.support.layered_workloads import dense
-from tests.support.workloads import pipeline
+from tests.support.planner.layered_workloads import dense
+from tests.support.planner.workloads import pipeline
 
 MIB = 2**20
 # Twelve matrices of 256 KiB and as much momentum.

@@ -13,7 +13,7 @@ from tensorflow_ipu.planner.workload import POPART, POPXL
 from tensorflow_ipu.tuning.advice.steps import Guide
 from tensorflow_ipu.tuning.search.choices import ON_CHIP, REMOTE, SPLIT, Choices, Trial
 from tensorflow_ipu.tuning.search.maker import Maker
-from tests.support.layered_workloads import dense
+from tests.support.planner.layered_workloads import dense
 
 WORKLOAD = dense([64] * 5, batch=16)
 CHOICES = (

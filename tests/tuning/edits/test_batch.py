@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tensorflow_ipu.planner.workload import TENSOR, VARIABLE, Copy, Operand
 from tensorflow_ipu.tuning.edits import batch
-from tests.support import real_programs
-from tests.support.workloads import Builder, pipeline, training_step
+from tests.support.planner import real_programs
+from tests.support.planner.workloads import Builder, pipeline, training_step
 
 
 def _grown(op_type, inputs, output, attributes=None):

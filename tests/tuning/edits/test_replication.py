@@ -11,7 +11,7 @@ from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.tuning import what_if
 from tensorflow_ipu.tuning.edits import replication
 from tensorflow_ipu.tuning.edits.batch import with_batch
-from tests.support import real_programs, training_steps, workloads
+from tests.support.planner import real_programs, training_steps, workloads
 
 SUM = "IpuCrossReplicaSum"
 

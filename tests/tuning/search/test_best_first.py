@@ -13,8 +13,8 @@ from tensorflow_ipu.tuning.search.best_first import Search
 from tensorflow_ipu.tuning.search.choices import SUBJECTS, Choices, Trial
 from tensorflow_ipu.tuning.search.maker import Maker
 from tensorflow_ipu.tuning.search.space import Space
-from tests.support.layered_workloads import dense
-from tests.support.workloads import pipeline
+from tests.support.planner.layered_workloads import dense
+from tests.support.planner.workloads import pipeline
 
 MOMENTUM = dense([256] * 13, batch=16)
 LARGE_BATCH = dense([256, 256, 256], batch=2048)

@@ -10,8 +10,8 @@ from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.tuning.search.choices import ON_CHIP, REMOTE, SPLIT, Choices
 from tensorflow_ipu.tuning.search.maker import Maker
-from tests.support.layered_workloads import dense
-from tests.support.workloads import pipeline
+from tests.support.planner.layered_workloads import dense
+from tests.support.planner.workloads import pipeline
 
 WORKLOAD = dense([128] * 5, batch=16)
 PIPELINE = pipeline(2, batch=16, width=64)

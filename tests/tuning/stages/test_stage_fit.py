@@ -13,7 +13,7 @@ from tensorflow_ipu.planner.program import structure
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.tuning.stages import stage_fit
 from tensorflow_ipu.tuning.stages.stage_split import Splitter
-from tests.support.layered_workloads import dense
+from tests.support.planner.layered_workloads import dense
 
 WORKLOAD = dense([64] * 9, batch=1024)
 

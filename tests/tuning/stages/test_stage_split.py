@@ -19,9 +19,9 @@ from tensorflow_ipu.profiler import insights
 from tensorflow_ipu.schedule import PipelineSchedule
 from tensorflow_ipu.tuning import what_if
 from tensorflow_ipu.tuning.stages import stage_cut, stage_split
-from tests.support import real_programs
-from tests.support.layered_workloads import dense, named
-from tests.support.workloads import Builder, pipeline, pipelines, workloads
+from tests.support.planner import real_programs
+from tests.support.planner.layered_workloads import dense, named
+from tests.support.planner.workloads import Builder, pipeline, pipelines, workloads
 
 SETTINGS = Settings()
 

@@ -9,7 +9,7 @@ import popart
 import pytest
 
 from tensorflow_ipu.frontends.popart.options import patterns
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 W = np.array([[0.5, -1.0, 2.0], [1.0, 0.25, -0.5]], np.float32)
 SUM, MEAN, NONE = (popart.ReductionType[name] for name in ("Sum", "Mean", "NoReduction"))

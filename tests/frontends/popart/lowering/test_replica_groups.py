@@ -6,8 +6,8 @@ import numpy as np
 import popart
 import pytest
 
-from tests.support import popart_training as models
-from tests.support.popart_training import Trained
+from tests.support.popart import popart_training as models
+from tests.support.popart.popart_training import Trained
 
 Kind = popart.CommGroupType
 GROUPS = {

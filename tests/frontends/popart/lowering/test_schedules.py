@@ -8,9 +8,9 @@ import pytest
 
 from tensorflow_ipu.op_names import CROSS_REPLICA_SUM
 from tensorflow_ipu.tuning.edits import replication
-from tests.support import popart_models
-from tests.support import popart_training as models
-from tests.support.popart_training import Trained
+from tests.support.popart import popart_models
+from tests.support.popart import popart_training as models
+from tests.support.popart.popart_training import Trained
 
 MANUAL = popart.VirtualGraphMode.Manual
 OFF_CHIP = popart.TensorStorage.OffChip

@@ -8,9 +8,9 @@ import popart
 import pytest
 from onnx import numpy_helper
 
-from tests.support import popart_models
-from tests.support import popart_training as models
-from tests.support.popart_training import Trained
+from tests.support.popart import popart_models
+from tests.support.popart import popart_training as models
+from tests.support.popart.popart_training import Trained
 
 SEPARATE = popart.SGDAccumulatorAndMomentum.Separate
 CHANGES = [(0.1, 0.9, 0.01, 1.0), (0.05, 0.8, 0.02, 8.0)]

@@ -7,7 +7,7 @@ import popart
 import pytest
 from popart._internal.ir import CollectiveOperator
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 O = CollectiveOperator  # noqa: E741
 DATA = np.array([[1, -2, 3], [2, 2, 2], [-1, 0.5, 4], [3, 1, -1]], np.float32)

@@ -6,7 +6,7 @@ import numpy as np
 import popart
 import pytest
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 F32 = np.float32
 X = np.random.RandomState(0).randn(5, 2, 3).astype(F32)

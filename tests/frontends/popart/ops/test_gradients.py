@@ -7,7 +7,7 @@ import popart
 import pytest
 import tensorflow as tf
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 RANDOM = np.random.RandomState(0)
 A = RANDOM.uniform(0.2, 0.9, (2, 3)) * np.sign(RANDOM.randn(2, 3))

@@ -8,7 +8,7 @@ import numpy as np
 import popart
 import pytest
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 F = np.array([[-2.5, -0.5, 0.3], [1.5, 2.5, 4.0]], np.float32)
 G = np.array([[1.5, -2.0, 0.7], [-1.5, 2.0, 3.0]], np.float32)

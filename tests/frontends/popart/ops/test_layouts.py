@@ -6,7 +6,7 @@ import numpy as np
 import popart
 import tensorflow as tf
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 R = np.random.RandomState(0)
 X = R.randn(2, 3, 7, 6).astype(np.float32)

@@ -6,7 +6,7 @@ import numpy as np
 import popart
 import pytest
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 X = np.arange(1, 4001, dtype=np.float32).reshape(4, 1000)
 

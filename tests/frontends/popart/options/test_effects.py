@@ -9,10 +9,10 @@ import popart
 import pytest
 import tensorflow as tf
 
-from tests.support import popart_models
-from tests.support import popart_training as models
-from tests.support.popart_training import Trained
-from tests.support.versions import has_tensorflow
+from tests.support.checkout.versions import has_tensorflow
+from tests.support.popart import popart_models
+from tests.support.popart import popart_training as models
+from tests.support.popart.popart_training import Trained
 
 
 def options(**values):

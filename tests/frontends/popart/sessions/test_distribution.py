@@ -6,12 +6,12 @@ import numpy as np
 import popart
 import pytest
 
-from tests.support import instances
-from tests.support import popart_training as models
+from tests.support.popart import popart_training as models
+from tests.support.processes import instances
 
 
 def test_processes_train_as_one():
-    outcomes = instances.run(["-m", "tests.support.popart_processes"], count=2, replicas=4)
+    outcomes = instances.run(["-m", "tests.support.popart.popart_processes"], count=2, replicas=4)
     data = models.samples(2, 2, 4)
     expected = np.empty((4, 3, 4))
     for group in (0, 1):

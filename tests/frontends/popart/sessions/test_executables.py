@@ -9,7 +9,7 @@ import popart
 import pytest
 from popart._internal import ir as internal_ir
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 X = np.random.RandomState(0).randn(4, 3).astype(np.float32)
 W = np.random.RandomState(1).randn(3, 2).astype(np.float32)

@@ -8,7 +8,7 @@ import popart
 import pytest
 from onnx import numpy_helper
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 W = np.arange(6, dtype=np.float32).reshape(3, 2)
 

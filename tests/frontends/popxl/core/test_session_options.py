@@ -9,7 +9,7 @@ import popxl
 import pytest
 from popxl import ops
 
-from tests.support import popxl_programs
+from tests.support.popxl import popxl_programs
 
 
 def options_of(ir):

@@ -7,7 +7,7 @@ import popxl
 from popxl import ops
 from popxl.ops import var_updates
 
-from tests.support import popxl_programs
+from tests.support.popxl import popxl_programs
 
 NAN, INF = float("nan"), float("inf")
 

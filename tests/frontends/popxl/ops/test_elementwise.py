@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from popxl import ops
 
-from tests.support import popxl_programs
-from tests.support.popxl_cases import Case, check
+from tests.support.popxl import popxl_programs
+from tests.support.popxl.popxl_cases import Case, check
 
 X = np.array([[-2.0, -0.5, 0.25], [0.5, 1.0, 3.0]], np.float32)
 POSITIVE = np.abs(X) + 0.5

@@ -14,9 +14,9 @@ import tensorflow as tf
 from popxl import ops
 from popxl.ops import var_updates
 
-from tests.support import popxl_programs
-from tests.support.popxl_cases import Case
-from tests.support.repository import ROOT
+from tests.support.checkout.repository import ROOT
+from tests.support.popxl import popxl_programs
+from tests.support.popxl.popxl_cases import Case
 
 FOLDER = Path(__file__).parent
 # Where ops are tested that are no function of values, or whose gradient is none of a function.

@@ -8,7 +8,7 @@ import popxl
 import pytest
 from popxl import fp8_utils, ops
 
-from tests.support import popxl_programs
+from tests.support.popxl import popxl_programs
 
 # Bits of the mantissa and bias, from the definition of the formats.
 FORMATS = [(popxl.float8_143, 3, 8), (popxl.float8_152, 2, 16)]

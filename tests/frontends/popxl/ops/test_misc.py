@@ -10,8 +10,8 @@ from popxl import ops
 from popxl.ops import var_updates
 from popxl.transforms import autodiff
 
-from tests.support import popxl_programs
-from tests.support.popxl_cases import Case, check
+from tests.support.popxl import popxl_programs
+from tests.support.popxl.popxl_cases import Case, check
 
 X = np.array([-2.0, -1.0, 0.5, 1.0, 4.0], np.float32)
 M, V, W = X / 4, X * X, X + 1

@@ -9,7 +9,7 @@ from popxl import ops
 from popxl.random_seed import two_uint32_to_uint64, uint64_to_two_uint32
 from popxl.transforms import autodiff
 
-from tests.support import popxl_programs
+from tests.support.popxl import popxl_programs
 
 SEED = np.array([7, 2**32 - 1], np.uint32)
 

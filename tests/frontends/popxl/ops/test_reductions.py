@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from popxl import ops
 
-from tests.support.popxl_cases import Case, check
+from tests.support.popxl.popxl_cases import Case, check
 
 RNG = np.random.default_rng(3)
 X = RNG.permutation(np.linspace(-2, 3, 24)).astype(np.float32).reshape(2, 3, 4)

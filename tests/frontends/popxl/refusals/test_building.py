@@ -8,7 +8,7 @@ import numpy as np
 import popxl
 from popxl import ops, utils
 
-from tests.support.popxl_refusals import PE, Refused, elsewhere, f16, f32, graph_of, table
+from tests.support.popxl.popxl_refusals import PE, Refused, elsewhere, f16, f32, graph_of, table
 
 FLOAT8 = popxl.float8_143.as_numpy()
 SPEC = popxl.TensorSpec((2,), popxl.float32)

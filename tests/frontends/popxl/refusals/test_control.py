@@ -12,7 +12,7 @@ from popxl.transforms import (
     io_tile_exchange,
 )
 
-from tests.support.popxl_refusals import PE, elsewhere, f16, f32, graph_of, table
+from tests.support.popxl.popxl_refusals import PE, elsewhere, f16, f32, graph_of, table
 
 X = popxl.TensorSpec((2,), popxl.float32)
 

@@ -7,7 +7,7 @@ import popxl
 from popxl import ops
 from popxl.ops import var_updates
 
-from tests.support.popxl_refusals import PE, elsewhere, f16, f32, graph_of, i32, table
+from tests.support.popxl.popxl_refusals import PE, elsewhere, f16, f32, graph_of, i32, table
 
 # Calls with one tensor, of each op that takes tensors: what else they take is right.
 ONE_TENSOR = {

@@ -7,7 +7,7 @@ import popxl
 import pytest
 from popxl import ops
 
-from tests.support.popxl_refusals import PE, f32, table
+from tests.support.popxl.popxl_refusals import PE, f32, table
 
 
 def _session(build=lambda: ops.exp(f32(2)), device="ipu_model"):

@@ -10,7 +10,7 @@ from popxl import ops
 from popxl.ops import var_updates
 from popxl_addons import graph_cache
 
-from tests.support.popxl_modules import Linear, Outlined
+from tests.support.popxl.popxl_modules import Linear, Outlined
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(6, 4)).astype(np.float32)

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from popxl import ops
 
-from tests.support.popxl_modules import Linear, Net, Outlined
+from tests.support.popxl.popxl_modules import Linear, Net, Outlined
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(6, 4)).astype(np.float32)

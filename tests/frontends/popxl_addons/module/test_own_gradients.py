@@ -10,7 +10,7 @@ import popxl_addons as addons
 import pytest
 from popxl import ops
 
-from tests.support.popxl_modules import Linear, Square
+from tests.support.popxl.popxl_modules import Linear, Square
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(6, 4)).astype(np.float32)

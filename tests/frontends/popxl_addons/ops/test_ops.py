@@ -8,7 +8,7 @@ import popxl_addons as addons
 import pytest
 from popxl_addons.ops import grad_reduce_square_add, rotary_pos_embed
 
-from tests.support import popxl_programs
+from tests.support.popxl import popxl_programs
 
 RNG = np.random.default_rng(9)
 T = RNG.normal(size=(2, 5, 3, 8)).astype(np.float32)  # batch, sequence, heads, size

@@ -11,7 +11,7 @@ from popxl_addons.ops import group_quantize_decompress as gq
 from popxl_addons.ops import linear_layout, static_sparse_ops
 from popxl_addons.ops.fp8_mse_scale import fp8_mse_scale
 
-from tests.support import popxl_programs
+from tests.support.popxl import popxl_programs
 
 RNG = np.random.default_rng(12)
 FORMATS = {popxl.float8_143: 240, popxl.float8_152: 57344}

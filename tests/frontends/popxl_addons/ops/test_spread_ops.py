@@ -13,7 +13,7 @@ from popxl_addons.ops.cross_entropy_sharded_loss import cross_entropy_sharded_lo
 from popxl_addons.ops.cross_entropy_sharded_wr_loss import cross_entropy_sharded_wr_loss
 from popxl_addons.ops.layer_norm_distributed import layer_norm_distributed
 
-from tests.support import popxl_programs
+from tests.support.popxl import popxl_programs
 
 ERROR = popxl.errors.popart_exception
 # Replicas, stride and size of groups.

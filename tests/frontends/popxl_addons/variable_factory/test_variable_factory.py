@@ -9,7 +9,7 @@ import popxl
 import popxl_addons as addons
 import pytest
 
-from tests.support.popxl_modules import Net
+from tests.support.popxl.popxl_modules import Net
 
 SPEC = popxl.TensorSpec((2, 4), popxl.float32)
 

@@ -17,8 +17,8 @@ from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler.export.trace import chip
 from tensorflow_ipu.profiler.export.trace.tile_use import TileUses
 from tensorflow_ipu.profiler.report import Report
-from tests.support import plans, workloads
-from tests.support.workloads import Builder
+from tests.support.planner import plans, workloads
+from tests.support.planner.workloads import Builder
 
 CHIP = chips.get("mk2").with_tiles(32)
 PLANS = {

@@ -15,8 +15,8 @@ from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler.export import chrome_trace
 from tensorflow_ipu.profiler.export.trace.event_format import microseconds
 from tensorflow_ipu.profiler.report import Report
-from tests.support import plans, workloads
-from tests.support.trace_rules import check
+from tests.support.planner import plans, workloads
+from tests.support.reports.trace_rules import check
 
 CHIP = chips.get("mk2").with_tiles(32)
 

@@ -8,7 +8,7 @@ import numpy as np
 import popart
 import pytest
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 W = np.array([0.5, -1, 2], np.float32)

@@ -9,7 +9,7 @@ import pytest
 from onnx import helper, numpy_helper
 from popart import popart_exception
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 KERNELS = {
     "linear": lambda d: max(0.0, 1 - d),

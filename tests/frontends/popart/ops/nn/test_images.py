@@ -6,7 +6,7 @@ import numpy as np
 import popart
 import pytest
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 OFFSETS, SCALES = np.array([0.1, 0.2, 0.3], np.float32), np.array([2, 1, 0.5], np.float32)
 

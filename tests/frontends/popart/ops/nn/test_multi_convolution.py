@@ -7,7 +7,7 @@ import popart
 import pytest
 import tensorflow as tf
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 
 def arrays(*shapes):

@@ -9,7 +9,7 @@ import popart
 import pytest
 import tensorflow as tf
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 T, N, SIZE, H = 3, 2, 4, 5
 

@@ -8,7 +8,7 @@ import numpy as np
 import popart
 import pytest
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 PSEUDO = np.array([[0.1, 0.7], [0.45, 0.2], [0.9, 0.5]], np.float32)
 SIZES, OPEN = np.array([4, 5], np.int32), np.array([1, 0], np.uint8)

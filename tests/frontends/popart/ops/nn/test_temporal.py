@@ -7,7 +7,7 @@ import popart
 import pytest
 import tensorflow as tf
 
-from tests.support import popart_models
+from tests.support.popart import popart_models
 
 T, N, C, S = 6, 3, 4, 3
 LOGITS = np.random.RandomState(0).randn(T, N, C).astype(np.float32)

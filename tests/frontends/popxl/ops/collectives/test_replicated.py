@@ -11,7 +11,7 @@ from popxl import ops
 from popxl.ops import collectives
 from popxl.transforms import autodiff
 
-from tests.support import popxl_programs
+from tests.support.popxl import popxl_programs
 
 ERROR = popxl.errors.popart_exception
 REDUCTIONS = {

@@ -9,7 +9,7 @@ from popxl import ops
 from popxl.ops import collectives
 from popxl.transforms import autodiff
 
-from tests.support import popxl_programs
+from tests.support.popxl import popxl_programs
 
 X, Y = np.float32([1, -2]), np.float32([3, 5])
 FORMS = {

@@ -7,7 +7,7 @@ import popxl
 import pytest
 from popxl import ops
 
-from tests.support import popxl_programs
+from tests.support.popxl import popxl_programs
 
 X = np.array([1.0, 2.0], np.float32)
 

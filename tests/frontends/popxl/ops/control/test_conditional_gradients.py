@@ -9,7 +9,7 @@ import tensorflow as tf
 from popxl import ops
 from popxl.transforms import autodiff
 
-from tests.support import popxl_programs
+from tests.support.popxl import popxl_programs
 
 
 def build(flag, x, w):

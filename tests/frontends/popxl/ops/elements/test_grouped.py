@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from popxl import ops
 
-from tests.support import popxl_programs
-from tests.support.popxl_cases import Case, check
+from tests.support.popxl import popxl_programs
+from tests.support.popxl.popxl_cases import Case, check
 
 X = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
 START = np.random.default_rng(1).normal(size=(2, 3)).astype(np.float32)

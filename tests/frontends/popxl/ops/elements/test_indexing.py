@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from popxl import ops
 
-from tests.support import popxl_programs
-from tests.support.popxl_cases import Case, check
+from tests.support.popxl import popxl_programs
+from tests.support.popxl.popxl_cases import Case, check
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 ROWS = np.array([2, 0, 2], np.int32)

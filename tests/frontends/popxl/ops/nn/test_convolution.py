@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from popxl import ops
 
-from tests.support.popxl_cases import Case, check
+from tests.support.popxl.popxl_cases import Case, check
 
 RNG = np.random.default_rng(2)
 X = RNG.permutation(np.linspace(-1, 1, 2 * 4 * 5 * 6)).reshape(2, 4, 5, 6).astype(np.float32)

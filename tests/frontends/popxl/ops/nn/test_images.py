@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from popxl import ops
 
-from tests.support import popxl_programs
-from tests.support.popxl_cases import Case, check
+from tests.support.popxl import popxl_programs
+from tests.support.popxl.popxl_cases import Case, check
 
 IMAGE = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype(np.float32)
 ROIS = np.float32([[0, 0, 6, 4], [2, 1, 9, 7.5], [-3, -2, 3, 3]])

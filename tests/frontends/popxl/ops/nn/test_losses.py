@@ -9,8 +9,8 @@ import tensorflow as tf
 from popxl import ops
 from popxl.ops import var_updates
 
-from tests.support import popxl_programs
-from tests.support.popxl_cases import Case, check
+from tests.support.popxl import popxl_programs
+from tests.support.popxl.popxl_cases import Case, check
 
 RNG = np.random.default_rng(5)
 LOGITS = RNG.normal(size=(4, 3)).astype(np.float32)

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from popxl import ops
 
-from tests.support.popxl_cases import Case, check
+from tests.support.popxl.popxl_cases import Case, check
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(2, 4, 3, 3)).astype(np.float32)
