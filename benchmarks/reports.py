@@ -35,7 +35,7 @@ from tensorflow_ipu.compiler.checks import capacity
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.profiler import report_directory
 from tensorflow_ipu.profiler.report import Report
-from tensorflow_ipu.profiler.report_options import ReportOptions
+from tensorflow_ipu.profiler.report_directory import ReportOptions
 
 IMAGE = (32, 32, 3)
 # As many ops of the same kinds as BERT-Large has; their width does not matter to the planner.

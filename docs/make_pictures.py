@@ -14,7 +14,7 @@ import tensorflow as tf
 from playwright.sync_api import Browser, sync_playwright
 from tensorflow.python import ipu
 
-from tensorflow_ipu.profiler.export import html_diff, html_report
+from tensorflow_ipu.profiler.export import html_page
 from tensorflow_ipu.profiler.report import Report
 
 PICTURES = Path(__file__).with_name("pictures")
@@ -84,8 +84,8 @@ def main() -> None:
     busiest = single.operations()[1]
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page, both = Path(folder) / "report.html", Path(folder) / "diff.html"
-        page.write_text(html_report.page(single), encoding="utf-8")
-        both.write_text(html_diff.page(single, mixed), encoding="utf-8")
+        page.write_text(html_page.report_page(single), encoding="utf-8")
+        both.write_text(html_page.comparison_page(single, mixed), encoding="utf-8")
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
         shoot(browser, page, "report_summary.png", "view=summary")
         chosen = f"view=operations&chosen=op:{busiest.op}"

@@ -63,10 +63,10 @@ def _chosen(reports: tuple[Report, ...], program: str | None) -> Report:
 
 def _check(report: Report, path: Path, update: bool, tolerance: float | None) -> None:
     """Fails the test if the report does not keep to the budget, or writes the budget."""
-    from tensorflow_ipu.profiler import budget, snapshot
+    from tensorflow_ipu.profiler import budget, comparison
     from tensorflow_ipu.util import private_files
 
-    used = snapshot.of_report(report)
+    used = comparison.of_report(report)
     if not update and not path.exists():
         pytest.fail(f"There is no budget {path}: run `pytest {_UPDATE}` to make it.")
     known = budget.load(path) if path.exists() else budget.Budget({}, {})

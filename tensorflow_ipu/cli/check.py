@@ -9,7 +9,7 @@ from pathlib import Path
 from tensorflow_ipu.cli import files
 from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.profiler import budget as budget_lib
-from tensorflow_ipu.profiler import comparison, snapshot
+from tensorflow_ipu.profiler import comparison
 
 _EXAMPLES = (
     (
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     if options.tolerance is not None:
         raise ValueError("--tolerance belongs to --update: a check takes it from the budget.")
     budget = budget_lib.load(options.budget)
-    used = snapshot.of_report(files.load(_report(options, budget.report)))
+    used = comparison.of_report(files.load(_report(options, budget.report)))
     verdict = budget_lib.check(budget, used)
     print(_verdict_json(verdict) if options.json else budget_lib.format_verdict(verdict))
     return 0 if verdict.passed else 1
@@ -62,7 +62,7 @@ def _update(options: argparse.Namespace) -> int:
         tolerance = known.tolerance if known else 0.0
     named = known.report if known else ""
     report = files.load(_report(options, named))
-    budget = budget_lib.of_snapshot(snapshot.of_report(report), tolerance)
+    budget = budget_lib.of_snapshot(comparison.of_report(report), tolerance)
     budget_lib.save(budget._replace(report=named), options.budget)
     print(f"wrote {options.budget}: {len(budget.limits)} limits, {len(budget.layers)} layers")
     return 0

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tensorflow_ipu.cli import arguments, files
 from tensorflow_ipu.cli.parsing import Parser
-from tensorflow_ipu.profiler import comparison, snapshot
+from tensorflow_ipu.profiler import comparison
 from tensorflow_ipu.profiler.comparison import Difference
-from tensorflow_ipu.profiler.export import html_diff
+from tensorflow_ipu.profiler.export import html_page
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.util import private_files
 
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     """Prints the differences."""
     paths = [options.before, *options.after]
     reports = [files.load(path) for path in paths]
-    snapshots = [snapshot.of_report(report) for report in reports]
+    snapshots = [comparison.of_report(report) for report in reports]
     changes = [
         comparison.largest_first(comparison.differences(snapshots[0], each))
         for each in snapshots[1:]
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(_text(paths, reports, snapshots, changes, options.top))
     if options.html:
-        private_files.write_text(options.html, html_diff.page(*reports))
+        private_files.write_text(options.html, html_page.comparison_page(*reports))
         print(f"wrote {options.html}", file=sys.stderr if options.json else sys.stdout)
     return 1 if any(changes) and options.exit_code else 0
 
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 def _text(
     paths: Sequence[str],
     reports: Sequence[Report],
-    snapshots: Sequence[snapshot.Snapshot],
+    snapshots: Sequence[comparison.Snapshot],
     changes: Sequence[Sequence[Difference]],
     top: int,
 ) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from tensorflow_ipu.cli import files
 from tensorflow_ipu.cli.parsing import Parser
-from tensorflow_ipu.profiler.export import chrome_trace, html_report, text_report
+from tensorflow_ipu.profiler.export import chrome_trace, html_page, text_report
 from tensorflow_ipu.profiler.export.trace.slices import MOST_SLICES
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.util import private_files
@@ -16,7 +16,7 @@ _TRACE = "trace"
 _FORMATS: Mapping[str, Callable[[Report], str]] = {
     "text": text_report.text,
     "json": Report.to_json,
-    "html": html_report.page,
+    "html": html_page.report_page,
     _TRACE: chrome_trace.to_json,
 }
 _LEAST_SLICES = 100

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 from absl import logging
 
-from tensorflow_ipu.profiler import flag_outputs, report_directory, report_options
+from tensorflow_ipu.profiler import flag_outputs, report_directory
 from tensorflow_ipu.profiler.host.recorder import Recorder
-from tensorflow_ipu.profiler.report import Executions, Report
-from tensorflow_ipu.profiler.report_options import ReportOptions
-from tensorflow_ipu.profiler.tracking import Tracker
+from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.profiler.report_data import Executions
+from tensorflow_ipu.profiler.report_directory import ReportOptions
+from tensorflow_ipu.profiler.session import Tracker
 from tensorflow_ipu.runtime import native
 from tensorflow_ipu.util import private_files
 
@@ -91,7 +92,7 @@ def compiled(executable: Executable) -> str:
     Raises:
         ValueError: an option has an invalid value.
     """
-    options = report_options.read(executable.system)
+    options = report_directory.read(executable.system)
     directory = ""
     if options is not None:
         if not _automatic:

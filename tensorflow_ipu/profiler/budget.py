@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tensorflow_ipu.configs.ranges import FOLDER
-from tensorflow_ipu.profiler import json_files, json_schema
-from tensorflow_ipu.profiler.comparison import Difference, differences, format_changes
-from tensorflow_ipu.profiler.snapshot import Snapshot
+from tensorflow_ipu.profiler import json_schema
+from tensorflow_ipu.profiler.comparison import Difference, Snapshot, differences, format_changes
 from tensorflow_ipu.util import private_files
 
 SCHEMA_VERSION = 1
@@ -146,7 +145,7 @@ def load(path: str | Path) -> Budget:
         OSError: If there is no such file.
         ValueError: If it is not a budget.
     """
-    data = json_files.read(path, "a budget", _ADVICE)
+    data = json_schema.read(path, "a budget", _ADVICE)
     try:
         json_schema.check(data, SCHEMA, "budget")
         FOLDER.check("budget.report", data.get("report", ""))

@@ -4,17 +4,64 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tensorflow_ipu.profiler import breakdown
-from tensorflow_ipu.profiler.snapshot import Snapshot
+from tensorflow_ipu.profiler.report_data import ReportData
 from tensorflow_ipu.util.text import aligned, human_bytes
 
-if TYPE_CHECKING:
-    from tensorflow_ipu.profiler.report import Report
+# --- Compared numbers ---
+
+
+class Snapshot(NamedTuple):
+    """The numbers of a report by name, in total and by layer.
+
+    Args:
+        totals: of the whole program: `cycles` of a launch, `worst tile bytes`, `memory bytes` (all
+            tiles of all IPUs of a replica), `always live bytes`, `<category> bytes`.
+        layers: of each layer: `cycles` of its ops and transfers on all IPUs of a replica, `variable
+            bytes`, `flops`, `ops`.
+    """
+
+    totals: Mapping[str, float]
+    layers: Mapping[str, Mapping[str, float]]
+
+
+def of_report(report: ReportData) -> Snapshot:
+    """Returns the numbers of a report, whole: cycles rounded, bytes exact.
+
+    Args:
+        report: the report.
+    """
+    plan = report.plan
+    totals: dict[str, float] = {
+        "cycles": round(plan.timeline.cycles),
+        "worst tile bytes": plan.fullest.worst_bytes,
+        "memory bytes": sum(ipu.total for ipu in plan.memory),
+        "always live bytes": sum(ipu.always_live for ipu in plan.memory),
+    }
+    for ipu in plan.memory:
+        for category in ipu.categories:
+            name = f"{category.name} bytes"
+            totals[name] = totals.get(name, 0) + category.total
+    layers = {
+        row.layer: {
+            "cycles": round(row.cycles),
+            "variable bytes": row.variable_bytes,
+            "flops": row.flops,
+            "ops": row.ops,
+        }
+        for row in report.layers()
+    }
+    return Snapshot(totals, layers)
+
+
+# --- Comparison in total, by layer, and by live tensors ---
 
 # Numbers at the end of scopes and names.
 _NUMBERS = re.compile(r"_\d+(?=[/:]|$)")
+
+
 # A change of a number is shown as growth, then as a percentage of the first number.
 _PERCENT = 100
 
@@ -108,7 +155,7 @@ def format_changes(changes: Sequence[Difference], top: int | None = None) -> str
     return "\n".join([*aligned(rows, right=range(2, 6)), *_more(more)])
 
 
-def summary(reports: Sequence[Report], names: Sequence[str]) -> str:
+def summary(reports: Sequence[ReportData], names: Sequence[str]) -> str:
     """Returns the summary of some reports as a table: speed, and whether they fit.
 
     Args:
@@ -121,7 +168,7 @@ def summary(reports: Sequence[Report], names: Sequence[str]) -> str:
     return "\n".join(aligned(rows, right=range(1, len(names) + 1)))
 
 
-def summary_to_dict(report: Report) -> dict[str, Any]:
+def summary_to_dict(report: ReportData) -> dict[str, Any]:
     """Returns the summary of a report as data for JSON.
 
     Args:
@@ -171,7 +218,7 @@ def format_many(snapshots: Sequence[Snapshot], names: Sequence[str], top: int | 
     return "\n".join([*aligned(rows, right=right), *_more(more)])
 
 
-def live_changes(before: Report, after: Report, top: int | None = None) -> str:
+def live_changes(before: ReportData, after: ReportData, top: int | None = None) -> str:
     """Returns the tensors at the peaks of two reports that differ, as text; empty without any.
 
     Args:
@@ -196,7 +243,7 @@ def live_changes(before: Report, after: Report, top: int | None = None) -> str:
     return "\n".join([*aligned(rows, right=range(1, 4)), *_more(more)])
 
 
-def live_many(reports: Sequence[Report], names: Sequence[str], top: int | None = None) -> str:
+def live_many(reports: Sequence[ReportData], names: Sequence[str], top: int | None = None) -> str:
     """Returns the tensors at the peaks of some reports that differ, one column for each.
 
     Tensors are matched to those of the first report, as in `at_peaks`.
@@ -225,7 +272,7 @@ def live_many(reports: Sequence[Report], names: Sequence[str], top: int | None =
     return "\n".join([*aligned(rows, right=range(1, len(names) + 1)), *_more(more)])
 
 
-def at_peaks(before: Report, after: Report) -> list[Difference]:
+def at_peaks(before: ReportData, after: ReportData) -> list[Difference]:
     """Returns the bytes of tensors at the peaks of two reports, the largest change first.
 
     Tensors are matched by name. The rest is matched by name without the numbers of scopes, which
@@ -262,7 +309,7 @@ def changes_to_dict(changes: Sequence[Difference]) -> list[dict[str, Any]]:
     ]
 
 
-def _summary_of(report: Report) -> dict[str, str]:
+def _summary_of(report: ReportData) -> dict[str, str]:
     """Returns the summary of one report."""
     found = summary_to_dict(report)
     speed, label = found["items_per_second"], report.plan.timeline.label.value
@@ -282,7 +329,7 @@ def _live_peak(memory: Any) -> int:
     return int(memory.live_bytes.max(initial=0)) + int(memory.always_live)
 
 
-def _at_peak(report: Report) -> dict[str, float]:
+def _at_peak(report: ReportData) -> dict[str, float]:
     """Returns the bytes of the tensors at the peak of the fullest IPU, by name."""
     found: dict[str, float] = {}
     for live in breakdown.tensors_at_peak(report.plan.fullest):

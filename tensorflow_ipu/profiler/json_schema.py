@@ -1,24 +1,62 @@
-"""Validation of data against the parts of JSON Schema (draft 7) that reports use.
-
-Libraries compile a schema of this size for as long as the command line tool takes to start, or
-need seconds for a large file. Tests compare with such a library.
-"""
+"""Reader of JSON files that may be damaged or foreign, and validation against a JSON schema."""
 
 from __future__ import annotations
 
 import itertools
+import json
+import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Union
 
 from tensorflow_ipu.configs.ranges import shown
 
+FilePath = Union[str, "os.PathLike[str]"]
+
+
+# Far beyond all reports; devices such as /dev/zero never end.
+_LARGEST = 1 << 30
+
+
+def read(path: FilePath, what: str, advice: str) -> Any:
+    """Returns the data in a file of JSON.
+
+    Args:
+        path: the file.
+        what: expected content, such as `a report of tensorflow_ipu`.
+        advice: advice for the user if it is not.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is not JSON.
+    """
+    with open(path, "rb") as file:
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise ValueError(f"{os.fspath(path)} is not {what}: it has more than {_LARGEST} bytes.")
+    try:
+        return json.loads(content, parse_constant=_constant)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(
+            f"{os.fspath(path)} is not {what}: it is not JSON ({error}). {advice}"
+        ) from error
+
+
+def _constant(text: str) -> float:
+    """Raises for NaN and infinities, which Python reads as numbers and JSON does not have."""
+    raise ValueError(f"{text} is no number")
+
+
+# --- Validation against JSON Schema (draft 7) ---
+
 Schema = Mapping[str, Any]
+
 
 #: The words of JSON Schema that are checked; `$schema` and `title` say nothing of the data.
 WORDS = frozenset(
     ("type", "enum", "minimum", "maximum", "required", "properties", "additionalProperties")
     + ("propertyNames", "items", "additionalItems", "minItems", "maxItems")
 )
+
 
 # Exact types: True is no number. JSON has no others.
 _TYPES: Mapping[str, tuple[type, ...]] = {
@@ -30,6 +68,8 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "number": (int, float),
     "null": (type(None),),
 }
+
+
 _LONGEST_PATH = 200
 
 

@@ -9,7 +9,7 @@ from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.listing.text import work_total
 from tensorflow_ipu.device import system
 from tensorflow_ipu.planner.time import throughput
-from tensorflow_ipu.profiler.export.text_tables import cycles_text, percent, seconds_text
+from tensorflow_ipu.profiler.export.text_report import cycles_text, percent, seconds_text
 from tensorflow_ipu.util.text import human_bytes, human_count
 
 if TYPE_CHECKING:

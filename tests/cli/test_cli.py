@@ -17,7 +17,7 @@ from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.profiler import json_files, snapshot
+from tensorflow_ipu.profiler import comparison, json_schema
 from tensorflow_ipu.profiler.report import Report
 from tests.support.planner import workloads
 
@@ -335,7 +335,7 @@ class TestFiles:
             assert capsys.readouterr().err.count("\n") == 1
 
     def test_what_goes_on_for_ever(self, capsys, monkeypatch):
-        monkeypatch.setattr(json_files, "_LARGEST", 1000)
+        monkeypatch.setattr(json_schema, "_LARGEST", 1000)
         assert main(["report", "/dev/zero"]) == 2
         assert "more than 1000 bytes" in capsys.readouterr().err
 
@@ -345,7 +345,7 @@ class TestFiles:
         assert capsys.readouterr().err.count("\n") == 1
 
     def test_what_no_check_has_found_is_one_line_with_advice(self, capsys, report, monkeypatch):
-        monkeypatch.setattr(snapshot, "of_report", lambda _: {}["missing"])
+        monkeypatch.setattr(comparison, "of_report", lambda _: {}["missing"])
         assert main(["diff", report, report]) == 2
         error = capsys.readouterr().err
         assert error.count("\n") == 1 and "KeyError: 'missing'" in error and "--traceback" in error
@@ -356,7 +356,7 @@ class TestFiles:
         def interrupted(_):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(snapshot, "of_report", interrupted)
+        monkeypatch.setattr(comparison, "of_report", interrupted)
         assert main(["diff", report, report]) == 130
         assert capsys.readouterr().err == ""
 

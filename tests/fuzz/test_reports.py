@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import strategies
 
-from tensorflow_ipu.profiler.export import chrome_trace, html_report
+from tensorflow_ipu.profiler.export import chrome_trace, html_page
 from tensorflow_ipu.profiler.report import Report
 from tests.fuzz import support
 from tests.support.planner import plans
@@ -93,7 +93,7 @@ def _check(case: tuple[str, list[Damage]]) -> None:
         assert "eport" in str(error)
         return
     assert str(report)
-    html_report.page(report)
+    html_page.report_page(report)
     chrome_trace.to_json(report)
     again = Report.from_dict(json.loads(report.to_json()))
     assert str(again) == str(report)

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import keras as ipu_keras
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.profiler.export import html_report
+from tensorflow_ipu.profiler.export import html_page
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.versions import keras2
 from tests.support.checkout.source_lines import place_of, short_place_of
@@ -112,7 +112,7 @@ def test_reports_and_listings_show_lines_of_the_model() -> None:
     assert any("dense/MatMul" in line for line in listed)
     ops = [line.split() for line in str(report).splitlines() if line.endswith(place)]
     assert ops and all("dense" in words for words in ops)  # the layer in a column of its own
-    assert place in report.to_json() and place in html_report.page(report)
+    assert place in report.to_json() and place in html_page.report_page(report)
     rows = [row for row in report.ops() if row.source == place]
     assert {row.layer for row in rows} == {"dense"}
     live = report.insights["largest_tensors_at_peak"]

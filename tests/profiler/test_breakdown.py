@@ -9,7 +9,7 @@ import pytest
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.profiler import snapshot
+from tensorflow_ipu.profiler import comparison
 from tensorflow_ipu.profiler.breakdown import layers_of_variables
 from tensorflow_ipu.profiler.export import text_report
 from tensorflow_ipu.profiler.report import Report
@@ -57,7 +57,7 @@ def test_layers_have_all_cycles_of_operations(offloaded):
     assert (streamed > 0) == offloaded
     rows, nodes = report.layers(), report.layer_tree()
     assert sum(row.cycles for row in rows) == pytest.approx(total) == nodes[0].cycles
-    numbers = snapshot.of_report(report).layers
+    numbers = comparison.of_report(report).layers
     assert {row.layer: round(row.cycles) for row in rows} == {
         name: layer["cycles"] for name, layer in numbers.items()
     }

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from tensorflow_ipu.profiler import budget
-from tensorflow_ipu.profiler.comparison import Difference
-from tensorflow_ipu.profiler.snapshot import Snapshot
+from tensorflow_ipu.profiler.comparison import Difference, Snapshot
 
 USED = Snapshot({"cycles": 1000, "worst tile bytes": 500}, {"dense": {"cycles": 800}})
 

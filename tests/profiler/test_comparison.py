@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from tensorflow_ipu.planner.plan import LiveBuffer
 from tensorflow_ipu.profiler.comparison import (
     Difference,
+    Snapshot,
     at_peaks,
     changes_to_dict,
     differences,
     format_changes,
 )
 from tensorflow_ipu.profiler.report import Report
-from tensorflow_ipu.profiler.snapshot import Snapshot
 from tests.support.planner import plans
 
 BEFORE = Snapshot({"cycles": 100, "tiles": 10}, {"conv": {"cycles": 60}, "a": {"ops": 1}})

@@ -12,7 +12,8 @@ import pytest
 
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.plan import Plan
-from tensorflow_ipu.profiler.report import Executions, Report
+from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.profiler.report_data import Executions
 from tests.support.planner import plans
 
 PLANS = {

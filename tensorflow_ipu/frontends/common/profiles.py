@@ -12,8 +12,9 @@ from typing import Any
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.device.system import System
 from tensorflow_ipu.frontends.common.logs import Logger
-from tensorflow_ipu.profiler import report_directory, report_options
-from tensorflow_ipu.profiler.report import Executions, Report
+from tensorflow_ipu.profiler import report_directory
+from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.profiler.report_data import Executions
 from tensorflow_ipu.util import private_files
 
 _PREFIX, _FILE = "autoReport.", "profile.pop"
@@ -23,7 +24,7 @@ _log = Logger("session")
 class Profile:
     """The report of the program of a session, in the folder `<autoReport.directory>/<name>`."""
 
-    def __init__(self, name: str, options: report_options.ReportOptions) -> None:
+    def __init__(self, name: str, options: report_directory.ReportOptions) -> None:
         """Takes where it is written.
 
         Args:
@@ -50,7 +51,7 @@ class Profile:
             tf.errors.InvalidArgumentError: If an option of reports has a wrong value.
         """
         given = {k: str(v) for k, v in engine.items() if k.startswith(_PREFIX)}
-        options = report_options.read(system, {**given, **system.engine_options})
+        options = report_directory.read(system, {**given, **system.engine_options})
         return None if options is None else cls(name, options)
 
     def write(self, owner: Any, executable: Executable, report: Report) -> None:
@@ -105,7 +106,7 @@ def _renew(
     executable: Executable,
     report: Report,
     folder: Path,
-    options: report_options.ReportOptions,
+    options: report_directory.ReportOptions,
     before: Executions,
 ) -> None:
     """Writes a report again with the executions since."""

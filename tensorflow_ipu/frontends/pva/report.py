@@ -17,8 +17,8 @@ from tensorflow_ipu.frontends.pva.memory import CompilationTile, LivenessProgram
 from tensorflow_ipu.frontends.pva.objects import PrintLength, PvaList, PvaObject
 from tensorflow_ipu.frontends.pva.programs import ComputeSet, Program, ProgramTree
 from tensorflow_ipu.profiler import schema
-from tensorflow_ipu.profiler.report import Executions
 from tensorflow_ipu.profiler.report import Report as SavedReport
+from tensorflow_ipu.profiler.report_data import Executions
 from tensorflow_ipu.util.short_repr import shows
 
 if TYPE_CHECKING:

@@ -10,19 +10,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tensorflow_ipu.planner.plan import IpuMemory, Timeline, Transfer
 from tensorflow_ipu.profiler.export.trace import chip, host_events
 from tensorflow_ipu.profiler.export.trace.chip import IpuTracks
-from tensorflow_ipu.profiler.export.trace.event_format import Event, about, microseconds
-from tensorflow_ipu.profiler.export.trace.slices import MOST_SLICES, Slice, Track, bounded
-from tensorflow_ipu.profiler.host.activity import HostActivity
-
-if TYPE_CHECKING:
-    from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.profiler.export.trace.slices import (
+    MOST_SLICES,
+    Event,
+    Slice,
+    Track,
+    about,
+    bounded,
+    microseconds,
+)
+from tensorflow_ipu.profiler.host.recorder import HostActivity
+from tensorflow_ipu.profiler.report_data import ReportData
 
 _NANOSECONDS = 1e9
 # Threads of the process of an IPU. They are shown in the order of `_SHOWN`.
@@ -32,7 +37,7 @@ _COUNTER_POINTS = 2000
 
 
 def trace(
-    report: Report,
+    report: ReportData,
     launches: int = 1,
     most_slices: int = MOST_SLICES,
     host: HostActivity | None = None,
@@ -81,7 +86,7 @@ def trace(
 
 
 def to_json(
-    report: Report,
+    report: ReportData,
     launches: int = 1,
     most_slices: int = MOST_SLICES,
     host: HostActivity | None = None,
@@ -90,12 +95,12 @@ def to_json(
     return json.dumps(trace(report, launches, most_slices, host), separators=(",", ":"))
 
 
-def io_process(report: Report) -> int:
+def io_process(report: ReportData) -> int:
     """Returns the id of the process with the transfers, one past the last IPU's."""
     return report.workload.ipus
 
 
-def _metadata(report: Report, transfers: list[Track]) -> Iterator[Event]:
+def _metadata(report: ReportData, transfers: list[Track]) -> Iterator[Event]:
     """Yields the names of processes and threads, and the order in which threads are shown."""
     names = {_LAYERS: chip.LAYERS, _SLOWEST: chip.SLOWEST, _MEAN: chip.MEAN}
     for ipu in range(report.workload.ipus):

@@ -16,7 +16,14 @@ from importlib import resources
 from string import Template
 from typing import Any
 
+from tensorflow_ipu.profiler import comparison
+from tensorflow_ipu.profiler.export import html_static
+from tensorflow_ipu.profiler.export.comparison_data import comparison_data
+from tensorflow_ipu.profiler.export.page_data import page_data
+from tensorflow_ipu.profiler.report_data import ReportData
+
 _FOLDER = "tensorflow_ipu.profiler.export.page"
+
 
 #: Scripts that all pages have.
 COMMON_SCRIPTS = (
@@ -35,6 +42,7 @@ COMMON_SCRIPTS = (
     "frame.js",
 )
 
+
 # Nothing is fetched, and only the page's own script and style count: a name in a report that gets
 # into the page as markup would do nothing.
 _POLICY = (
@@ -43,7 +51,7 @@ _POLICY = (
 )
 
 
-def page(
+def assemble(
     title: str, static: str, data: Mapping[str, Any], scripts: Sequence[str], start: str
 ) -> str:
     """Returns a page.
@@ -95,3 +103,85 @@ def _script(names: tuple[str, ...], start: str) -> str:
 def _digest(text: str) -> str:
     """Returns the hash that identifies a script or a style in a policy."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+# --- Report ---
+
+_SCRIPTS = (
+    "view_summary.js",
+    "view_trees.js",
+    "view_memory.js",
+    "view_tensors.js",
+    "view_roofline.js",
+    "view_graph.js",
+    "detail_ops.js",
+    "detail_memory.js",
+    "detail.js",
+    "search.js",
+    "report.js",
+)
+
+
+def report_page(report: ReportData) -> str:
+    """Returns a report as an HTML page.
+
+    Args:
+        report: the report.
+    """
+    return assemble(
+        report.name, html_static.report(report), page_data(report), _SCRIPTS, "showReport"
+    )
+
+
+# --- Comparison ---
+
+
+def comparison_page(before: ReportData, after: ReportData, *others: ReportData) -> str:
+    """Returns reports side by side as an HTML page.
+
+    Args:
+        before: the first, which the others are compared with.
+        after: the second.
+        others: further reports; the page offers a choice of the second report.
+    """
+    found = comparison.differences(comparison.of_report(before), comparison.of_report(after))
+    title = " and ".join(dict.fromkeys(report.name for report in (before, after, *others)))
+    changes = html_static.differences(comparison.largest_first(found))
+    static = f"<h1>{html_static.escape(title)}</h1>{changes}"
+    data = {
+        **comparison_data(before, after),
+        "others": [comparison_data(before, other) for other in others],
+    }
+    return assemble(title, static, data, ("diff.js",), "showDifferences")
+
+
+# --- Notebook ---
+
+# A notebook stores its output in its file. Larger pages are files of their own.
+_MOST_CHARACTERS = 5_000_000
+
+
+_HEIGHT = 680
+
+
+def notebook_fragment(report: ReportData) -> str:
+    """Returns the page of a report in a frame, as HTML that stands inside of a page.
+
+    The frame is on its own: style and names of the notebook have no effect in it, nor the other way
+    round. Of programs whose page is too large for a notebook the main numbers are shown.
+
+    Args:
+        report: the report.
+    """
+    whole = report_page(report)
+    if len(whole) > _MOST_CHARACTERS:
+        return (
+            f"<div>{html_static.report(report)}<p>The whole report has {len(whole):,} characters, "
+            "too many for a notebook: <code>report.save(FILE)</code> and "
+            "<code>tensorflow-ipu report FILE --format html -o report.html</code>.</p></div>"
+        )
+    return (
+        f'<iframe srcdoc="{html_static.escape(whole)}" sandbox="allow-scripts" '
+        f'title="{html_static.escape(report.name)}" width="100%" height="{_HEIGHT}" '
+        'style="border: 1px solid #8884; border-radius: 8px"></iframe>'
+    )

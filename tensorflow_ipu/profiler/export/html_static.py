@@ -6,13 +6,13 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Union
 
-from tensorflow_ipu.profiler.export import text_tables
+from tensorflow_ipu.profiler.export import text_report
 from tensorflow_ipu.profiler.insights import remedy_text
+from tensorflow_ipu.profiler.report_data import ReportData
 from tensorflow_ipu.util.text import human_bytes
 
 if TYPE_CHECKING:
     from tensorflow_ipu.profiler.comparison import Difference
-    from tensorflow_ipu.profiler.report import Report
 
 # Rows of tables at most; the page with JavaScript has all.
 _ROWS = 30
@@ -20,7 +20,7 @@ _ROWS = 30
 Cell = Union[str, int, float, None]
 
 
-def report(report: Report) -> str:
+def report(report: ReportData) -> str:
     """Returns the main numbers of a report.
 
     Args:
@@ -39,7 +39,7 @@ def report(report: Report) -> str:
     )
 
 
-def heading(report: Report) -> str:
+def heading(report: ReportData) -> str:
     """Returns the heading of a program: target, fit, cycles and seconds of a launch.
 
     Args:
@@ -53,10 +53,10 @@ def heading(report: Report) -> str:
         f"{_count(target['ipus_per_replica'], 'IPU')}, "
         f"{target['title']}, {target['tiles_per_ipu']:,} tiles at {target['clock'] / 1e6:,.0f} MHz",
         f"A launch takes {timeline.cycles:,.0f} cycles, "
-        f"{text_tables.seconds_text(timeline.seconds)} ({timeline.label.value})",
+        f"{text_report.seconds_text(timeline.seconds)} ({timeline.label.value})",
         f"The fullest tile is tile {worst.worst_tile} of IPU {worst.ipu} with "
         f"{human_bytes(worst.worst_bytes)} of {human_bytes(worst.capacity)} "
-        f"({text_tables.percent(worst.worst_bytes, worst.capacity)})",
+        f"({text_report.percent(worst.worst_bytes, worst.capacity)})",
     )
     paragraphs = "".join(f"<p>{escape(line)}</p>" for line in lines)
     pill = f'<span class="pill {kind}">{verdict}</span>'
@@ -110,7 +110,7 @@ def _section(title: str, content: str) -> str:
     return f"<section><h2>{escape(title)}</h2>{content}</section>"
 
 
-def _insights(report: Report) -> str:
+def _insights(report: ReportData) -> str:
     """Returns the list of findings: labels of the cycles, launches and remedies."""
     found = report.insights
     shares = [f"{100 * s:.1f} % {label}" for label, s in found["share_by_label"].items() if s]
@@ -126,17 +126,17 @@ def _insights(report: Report) -> str:
     return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
 
 
-def _kinds(report: Report) -> str:
+def _kinds(report: ReportData) -> str:
     """Returns the table of the busiest IPU's cycles by kind."""
     timeline = report.plan.timeline
     rows = [
-        (kind, cycles, text_tables.percent(cycles, timeline.cycles))
+        (kind, cycles, text_report.percent(cycles, timeline.cycles))
         for kind, cycles in timeline.by_kind.items()
     ]
     return table(("kind", "cycles", "share"), rows)
 
 
-def _categories(report: Report) -> str:
+def _categories(report: ReportData) -> str:
     """Returns the table of memory by category of all IPUs."""
     rows = [
         (
@@ -153,7 +153,7 @@ def _categories(report: Report) -> str:
     return table(("IPU", "category", "live", "bytes", "bytes on its fullest tile", "label"), rows)
 
 
-def _layers(report: Report) -> str:
+def _layers(report: ReportData) -> str:
     """Returns the table of the layers with most cycles."""
     names = ("layer", "forward", "backward", "update", "variable bytes", "activation bytes")
     found = sorted(report.layers(), key=lambda row: -row.cycles)
@@ -161,7 +161,7 @@ def _layers(report: Report) -> str:
     return table((*names, "flops", "ops", "label"), rows)
 
 
-def _ops(report: Report) -> str:
+def _ops(report: ReportData) -> str:
     """Returns the table of the ops with most cycles."""
     rows = [
         (row.name, row.type, row.layer, str(row.ipu), row.phase, row.runs, row.cycles, row.source)
@@ -172,7 +172,7 @@ def _ops(report: Report) -> str:
     return table(names, rows)
 
 
-def _transfers(report: Report) -> str:
+def _transfers(report: ReportData) -> str:
     """Returns the table of the longest transfers."""
     transfers = sorted(report.plan.timeline.transfers, key=lambda t: -t.cycles * t.runs)
     rows: list[tuple[Cell, ...]] = [

@@ -6,27 +6,142 @@ import errno
 import os
 import re
 import socket
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
+from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from tensorflow_ipu.planner.plan import IpuMemory
-from tensorflow_ipu.profiler.export import text_report, xplane
+from tensorflow_ipu.planner.time.items import IDLE
+from tensorflow_ipu.profiler.export import text_report
 from tensorflow_ipu.profiler.export.chrome_trace import thinned
+from tensorflow_ipu.profiler.export.trace import chip, host_events
+from tensorflow_ipu.profiler.export.trace.slices import MOST_SLICES, Slice, Track
+from tensorflow_ipu.profiler.report_data import ReportData
 from tensorflow_ipu.util import private_files
 from tensorflow_ipu.versions import tensorboard as installed
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.profiler.host.activity import HostActivity
-    from tensorflow_ipu.profiler.report import Report
+    from tensorflow_ipu.profiler.host.recorder import HostActivity
+
+
+# --- Trace for the profile plugin ---
+
+_PICOSECONDS = 1e12
+
+
+# TensorFlow shows the planes of devices whose names begin so.
+_PLANE = "/device:CUSTOM:IPU:"
+
+
+_HOST = "/host:CPU"
+
+
+_STATISTICS = ("kind", "label", "source", "layer", "scope", "op", "tiles")
+
+
+def space(
+    report: ReportData, most_slices: int = MOST_SLICES, host: HostActivity | None = None
+) -> xplane_pb2.XSpace:
+    """Returns the timeline of one launch.
+
+    Args:
+        report: the report.
+        most_slices: limit of slices of a track, at least 4.
+        host: activity of the host, if it was recorded; a plane with a clock of its own.
+    """
+    result = xplane_pb2.XSpace()
+    for ipu in chip.tracks(report.plan, most_slices):
+        plane = result.planes.add(id=ipu.ipu, name=f"{_PLANE}{ipu.ipu}")
+        _fill(plane, (ipu.layers, ipu.slowest, ipu.mean), _PICOSECONDS / report.plan.timeline.clock)
+    if host is not None:
+        _fill_host(result.planes.add(id=report.workload.ipus, name=_HOST), host)
+    return result
+
+
+def _fill_host(plane: xplane_pb2.XPlane, host: HostActivity) -> None:
+    """Adds the host's activity to its plane, a line for each thread."""
+    names: dict[str, int] = {}
+    recorded = host_events.threads(host)
+    for place, (thread, spans) in enumerate(recorded.items()):
+        line = plane.lines.add(id=place, name=f"{thread} (measured)")
+        for span in spans:
+            begin = round(span.begin * _PICOSECONDS)
+            end = begin if span.end is None else round(span.end * _PICOSECONDS)
+            name = f"{span.kind}: {span.name}"
+            line.events.add(
+                metadata_id=names.setdefault(name, len(names) + 1),
+                offset_ps=begin,
+                duration_ps=max(end - begin, 0),
+            )
+    for place, traced in enumerate(host.threads or (), len(recorded)):
+        line = plane.lines.add(id=place, name=f"thread {traced.name} (measured)")
+        for one in traced.spans:
+            begin, end = round(one.begin * _PICOSECONDS), round(one.end * _PICOSECONDS)
+            line.events.add(
+                metadata_id=names.setdefault(one.name, len(names) + 1),
+                offset_ps=begin,
+                duration_ps=max(end - begin, 0),
+            )
+    _name_events(plane, names)
+
+
+def _name_events(plane: xplane_pb2.XPlane, names: Mapping[str, int]) -> None:
+    """Adds the names that events refer to by number."""
+    for name, number in names.items():
+        plane.event_metadata[number].id = number
+        plane.event_metadata[number].name = name
+
+
+def _fill(plane: xplane_pb2.XPlane, tracks: tuple[Track, ...], scale: float) -> None:
+    """Adds the tracks of an IPU to its plane, a line for each track."""
+    for number, name in enumerate(_STATISTICS, 1):
+        plane.stat_metadata[number].id = number
+        plane.stat_metadata[number].name = name
+    names: dict[str, int] = {}
+    for place, track in enumerate(tracks):
+        line = plane.lines.add(id=place, name=f"{track.name} (modelled)")
+        for one in track.slices:
+            if one.kind == IDLE:
+                continue
+            begin, end = round(one.start * scale), round(one.end * scale)
+            event = line.events.add(
+                metadata_id=names.setdefault(one.name, len(names) + 1),
+                offset_ps=begin,
+                duration_ps=end - begin,
+            )
+            for number, value in _statistics(one):
+                event.stats.add(metadata_id=number, str_value=value)
+    _name_events(plane, names)
+
+
+def _statistics(one: Slice) -> Iterator[tuple[int, str]]:
+    """Yields number and text of each statistic of a slice."""
+    known = {"kind": one.kind, **one.details}
+    for number, name in enumerate(_STATISTICS, 1):
+        value = known.get(name)
+        if value:
+            yield number, str(value)
+
+
+# --- Log directory ---
 
 _POINTS = 150
+
+
 _HEIGHT, _WIDTH = 200, 736
+
+
 _UNSAFE = re.compile(r"[^\w.-]")
+
+
 _PAPER, _LIMIT = (255, 255, 255), (180, 35, 24)
+
+
 # The colors of Okabe and Ito, which people with any kind of color vision can tell apart; then grey.
 _COLORS = (
     (0, 114, 178),
@@ -41,7 +156,7 @@ _COLORS = (
 
 
 def write(
-    report: Report,
+    report: ReportData,
     directory: str | os.PathLike[str],
     step: int = 0,
     host: HostActivity | None = None,
@@ -72,7 +187,7 @@ def write(
     return run
 
 
-def _summaries(report: Report, run: Path, step: int) -> None:
+def _summaries(report: ReportData, run: Path, step: int) -> None:
     """Writes texts, scalars and pictures."""
     # Summaries are written at once in eager mode only, and programs may be in graph mode.
     with context.eager_mode():
@@ -85,13 +200,13 @@ def _summaries(report: Report, run: Path, step: int) -> None:
         writer.close()
 
 
-def _text(report: Report, step: int) -> None:
+def _text(report: ReportData, step: int) -> None:
     """Writes the text summary."""
     lines = text_report.text(report).splitlines()
     tf.summary.text("report", "\n".join(f"    {line}" for line in lines), step=step)
 
 
-def _scalars(report: Report, step: int) -> None:
+def _scalars(report: ReportData, step: int) -> None:
     """Writes the single numbers."""
     timeline, worst = report.plan.timeline, report.plan.fullest
     tf.summary.scalar("launch/cycles", timeline.cycles, step=step)
@@ -143,8 +258,8 @@ def picture(memory: IpuMemory) -> np.ndarray:
     return pixels
 
 
-def _trace(report: Report, run: Path, host: HostActivity | None) -> None:
+def _trace(report: ReportData, run: Path, host: HostActivity | None) -> None:
     """Writes the file that the profile plugin reads."""
     folder = private_files.make_folder(run / "plugins" / "profile" / "launch")
-    data = xplane.space(report, host=host).SerializeToString()
+    data = space(report, host=host).SerializeToString()
     private_files.write_bytes(folder / f"{socket.gethostname()}.xplane.pb", data)

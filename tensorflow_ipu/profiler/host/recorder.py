@@ -2,29 +2,226 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import tensorflow as tf
+from absl import logging
+from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent
-from tensorflow_ipu.profiler.host.activity import (
-    COMPILE,
-    LAUNCH,
-    LOAD,
-    TO_DEVICE,
-    TO_HOST,
-    HostActivity,
-    HostSpan,
-    HostThread,
-    ThreadSpan,
-)
-from tensorflow_ipu.profiler.host.threads import ThreadTracer
 from tensorflow_ipu.runtime import events, native
+from tensorflow_ipu.util.short_repr import shows
+
+# --- Host activity, measured ---
+
+COMPILE = "compile"
+
+
+LAUNCH = "launch"
+
+
+LOAD = "load"
+
+
+TO_DEVICE = "host to device"
+
+
+TO_HOST = "device to host"
+
+
+#: Events that are never recorded, with threads or without them.
+NOT_RECORDED = (
+    "when a launch without results ends: it is as long as the mean of all launches of its program",
+)
+
+
+#: Events that are recorded only with threads.
+OF_THREADS = "what the threads of feeds do: profile(..., host_threads=True) records it"
+
+
+class HostSpan(NamedTuple):
+    """A span of work of the host.
+
+    Args:
+        kind: `compile`, `launch`, `load`, `host to device` or `device to host`.
+        name: of the program.
+        ordinal: TensorFlow device `/device:IPU:<ordinal>`.
+        begin: when it began, in seconds since recording began.
+        end: when it ended; None for a moment, or where only the beginning is known.
+        is_mean: whether the end is not measured, but follows from the mean of all launches.
+    """
+
+    kind: str
+    name: str
+    ordinal: int
+    begin: float
+    end: float | None = None
+    is_mean: bool = False
+
+
+class ThreadSpan(NamedTuple):
+    """A span of a thread. A span that begins inside another ends there, too.
+
+    Args:
+        name: name of the work.
+        begin: start in seconds since recording began.
+        end: end in seconds since recording began.
+    """
+
+    name: str
+    begin: float
+    end: float
+
+
+class HostThread(NamedTuple):
+    """A thread of the process.
+
+    Args:
+        name: its name.
+        spans: its spans, by start.
+    """
+
+    name: str
+    spans: tuple[ThreadSpan, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class HostActivity:
+    """The host's work for all programs in a stretch of time.
+
+    Attributes:
+        began: Start of recording, in seconds since the epoch.
+        seconds: Length of the recording in seconds.
+        spans: Spans by start.
+        full: Whether recording ended early, at the limit of events.
+        threads: Spans of the threads that feed and launch programs; None if they were not recorded.
+    """
+
+    began: float
+    seconds: float
+    spans: tuple[HostSpan, ...]
+    full: bool = False
+    threads: tuple[HostThread, ...] | None = None
+
+    __repr__ = shows(
+        lambda self: {
+            "seconds": float(f"{self.seconds:.4g}"),
+            "spans": len(self.spans),
+            "full": self.full or None,
+            "threads": None if self.threads is None else len(self.threads),
+        }
+    )
+
+    def of(self, *kinds: str) -> list[HostSpan]:
+        """Returns the spans of some kinds.
+
+        Args:
+            *kinds: the kinds.
+        """
+        return [span for span in self.spans if span.kind in kinds]
+
+
+# --- Threads, by TensorFlow's profiler ---
+
+# Names that the engine gives its threads.
+_FEEDS = "ipu_infeed"
+
+
+# Spans of ops of the device on other threads. Ops that programs are made of are left out, as they
+# are the simulation's.
+_OP = re.compile(r"(?:EagerLocalExecute: |:)(Ipu\w+)$")
+
+
+_LEVEL = 2  # the level of datasets' spans
+
+
+_PICOSECONDS = 1e12
+
+
+_NANOSECONDS = 1e9
+
+
+class ThreadTracer:
+    """Trace by TensorFlow's profiler, from its construction until `stop`.
+
+    A process has one profiler. If it runs already there is a warning, and nothing is traced.
+    """
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="tensorflow_ipu_threads_")
+        self._began = time.time()
+        options = tf.profiler.experimental.ProfilerOptions(_LEVEL, 0, 0)
+        try:
+            tf.profiler.experimental.start(self._folder.name, options)
+            self._running = True
+        except tf.errors.OpError as error:
+            self._running = False
+            logging.warning("The threads of the host are not traced: %s", error.message)
+
+    def stop(self, most: int) -> tuple[float, tuple[HostThread, ...]]:
+        """Ends tracing.
+
+        Args:
+            most: limit of returned spans.
+
+        Returns:
+            Start of tracing, in seconds since the epoch, and the threads with their spans.
+        """
+        found: list[HostThread] = []
+        try:
+            if self._running:
+                tf.profiler.experimental.stop()
+                for path in Path(self._folder.name).rglob("*.xplane.pb"):
+                    space = xplane_pb2.XSpace.FromString(path.read_bytes())
+                    found += _threads(space, most)
+        except tf.errors.OpError as error:
+            logging.warning("The threads of the host are not shown: %s", error.message)
+        finally:
+            self._folder.cleanup()
+        return self._began, tuple(found)
+
+
+def _threads(space: xplane_pb2.XSpace, most: int) -> Iterator[HostThread]:
+    """Yields the threads that work for programs, with at most `most` spans in all."""
+    left = most
+    for plane in space.planes:
+        for line in plane.lines:
+            spans = sorted(_spans(plane, line), key=lambda span: (span.begin, -span.end))[:left]
+            left -= len(spans)
+            if spans:
+                yield HostThread(line.name.split("/")[0], tuple(spans))
+
+
+def _spans(plane: xplane_pb2.XPlane, line: xplane_pb2.XLine) -> Iterator[ThreadSpan]:
+    """Yields the spans of a thread: all of a feed's thread, and ops of the device on others."""
+    is_feed = line.name.startswith(_FEEDS)
+    start = line.timestamp_ns / _NANOSECONDS
+    for event in line.events:
+        name = plane.event_metadata[event.metadata_id].name
+        op = _OP.search(name)
+        if is_feed or op:
+            begin = start + event.offset_ps / _PICOSECONDS
+            end = begin + event.duration_ps / _PICOSECONDS
+            yield ThreadSpan(op[1] if op else name, begin, end)
+
+
+# --- Recorder ---
 
 #: Most events that are kept; later ones are not recorded.
 MOST_EVENTS = 30_000
+
+
 # How often the engine's events are taken over, in seconds: it keeps them until then.
 _PERIOD = 1.0
+
+
 _KINDS: Mapping[int, str] = {
     IpuTraceEvent.HOST_TO_DEVICE_TRANSFER: TO_DEVICE,
     IpuTraceEvent.DEVICE_TO_HOST_TRANSFER: TO_HOST,

@@ -10,7 +10,7 @@ from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.op_groups import group
 from tensorflow_ipu.planner.plan import Plan, median_label
 from tensorflow_ipu.profiler.breakdown import NO_LAYER, activations, layers_of_variables
-from tensorflow_ipu.profiler.views.operation import Operation
+from tensorflow_ipu.profiler.views.operations import Operation
 
 # Numbers of a layer that are sums over its operations and over the layers in it.
 _SUMS = (

@@ -13,7 +13,7 @@ from tensorflow_ipu.planner.plan import Plan, median_label
 from tensorflow_ipu.planner.time.items import COLLECTIVE, HOST
 from tensorflow_ipu.planner.time.transfers import HOST_IN, HOST_OUT
 from tensorflow_ipu.planner.workload import Op
-from tensorflow_ipu.profiler.views.operation import FORWARD, Operation, kind_of
+from tensorflow_ipu.profiler.views.operations import FORWARD, Operation, kind_of
 
 PROGRAM = "program"
 LOOP = "loop"

@@ -9,7 +9,7 @@ from tensorflow_ipu.planner.details import Details
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.profiler.views import layer_tree, operations, program_tree, spans
 from tensorflow_ipu.profiler.views.layer_tree import LayerNode
-from tensorflow_ipu.profiler.views.operation import Operation
+from tensorflow_ipu.profiler.views.operations import Operation
 from tensorflow_ipu.profiler.views.program_tree import ProgramNode
 from tensorflow_ipu.profiler.views.spans import IpuSpans
 from tensorflow_ipu.util.short_repr import short_repr

@@ -22,7 +22,7 @@ from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.compiler.numerics.behavior import FloatBehavior
 from tensorflow_ipu.configs import flags, translate
 from tensorflow_ipu.device import attachment, selection, system
-from tensorflow_ipu.profiler import program_options
+from tensorflow_ipu.profiler import report_data
 from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.models import pipelines
 from tests.support.programs import replicas
@@ -67,7 +67,7 @@ def test_devices_and_options() -> None:
     assert (settings.replicas, settings.recompute) == (4, True)
     assert settings.matmul_partials == "float16"
     assert executable.remote_memory.minimum_bytes == 7
-    options = program_options.options_of(executable)
+    options = report_data.options_of(executable)
     assert options["config"]["auto_select_ipus"] == [4]
     assert options["engine"] == {"debug.allowOutOfMemory": "true"}
 
@@ -79,7 +79,7 @@ def test_flags() -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match="--operator_policy=raise"):
         _compile(masked, _system("--operator_policy=raise"))
     executable, _ = _compile(masked, _system("--operator_policy=allow"))
-    assert program_options.options_of(executable)["flags"] == {"operator_policy": "allow"}
+    assert report_data.options_of(executable)["flags"] == {"operator_policy": "allow"}
 
 
 def test_the_model_of_the_flags_has_its_own_arithmetic_and_size() -> None:

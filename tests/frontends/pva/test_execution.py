@@ -16,7 +16,8 @@ from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import pipeline_time
 from tensorflow_ipu.planner.workload import Copy
-from tensorflow_ipu.profiler.report import Executions, Report
+from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.profiler.report_data import Executions
 from tests.support.planner import plans, workloads
 from tests.support.planner.workloads import Builder
 

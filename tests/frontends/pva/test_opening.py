@@ -10,8 +10,9 @@ import pytest
 
 import tensorflow_ipu
 from tensorflow_ipu.profiler import report_directory
-from tensorflow_ipu.profiler.report import Executions, Report
-from tensorflow_ipu.profiler.report_options import ReportOptions
+from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.profiler.report_data import Executions
+from tensorflow_ipu.profiler.report_directory import ReportOptions
 from tests.support.planner import plans
 
 SAVED = Report.from_plan(plans.plan(4), executions=Executions(3, 1.0))

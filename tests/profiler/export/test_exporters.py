@@ -10,7 +10,8 @@ import pytest
 
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.profiler.export import chrome_trace, text_report
-from tensorflow_ipu.profiler.report import Executions, Report
+from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.profiler.report_data import Executions
 from tests.support.planner import plans
 
 PLANS = {

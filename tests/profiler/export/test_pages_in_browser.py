@@ -10,7 +10,7 @@ import pytest
 
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.profiler.export import html_diff, html_report
+from tensorflow_ipu.profiler.export import html_page
 from tensorflow_ipu.profiler.report import Report
 from tests.support.planner import plans, workloads
 from tests.support.reports import browser as browsers
@@ -34,7 +34,7 @@ def browser():
 @pytest.fixture(scope="module")
 def file(report, tmp_path_factory):
     path = tmp_path_factory.mktemp("pages") / "report.html"
-    path.write_text(html_report.page(report), encoding="utf-8")
+    path.write_text(html_page.report_page(report), encoding="utf-8")
     return path
 
 
@@ -79,7 +79,7 @@ def number(text: str) -> float:
 class TestViews:
     def test_every_view_shows_something_without_an_error(self, show, tmp_path):
         pipeline = tmp_path / "pipeline.html"
-        pipeline.write_text(html_report.page(Report.from_plan(plans.pipeline_plan())))
+        pipeline.write_text(html_page.report_page(Report.from_plan(plans.pipeline_plan())))
         for options in ({}, {"path": pipeline}):
             with show(**options) as page:
                 for name in (*VIEWS, *MORE_VIEWS):
@@ -98,7 +98,7 @@ class TestViews:
     def test_what_does_not_fit_has_what_to_write_first(self, show, tmp_path):
         large = pages.report(width=2048, tiles=16)
         path = tmp_path / "large.html"
-        path.write_text(html_report.page(large), encoding="utf-8")
+        path.write_text(html_page.report_page(large), encoding="utf-8")
         remedy = large.insights["remedies"][0]
         with show(path=path) as page:
             assert page.locator(".bar .pill").inner_text() == "does not fit"
@@ -223,7 +223,7 @@ def piped(tmp_path_factory):
     workload = workloads.pipeline(2, count=8)
     report = Report.from_plan(planning.plan(workload, Settings()))
     path = tmp_path_factory.mktemp("piped") / "piped.html"
-    path.write_text(html_report.page(report), encoding="utf-8")
+    path.write_text(html_page.report_page(report), encoding="utf-8")
     return path, report
 
 
@@ -275,7 +275,7 @@ class TestOpViews:
         report = Report.from_plan(planned)
         found = [row for row in report.operations() if row.intensity and row.rate]
         path = tmp_path / "roofline.html"
-        path.write_text(html_report.page(report), encoding="utf-8")
+        path.write_text(html_page.report_page(report), encoding="utf-8")
         assert len(found) >= 6
         with show("view=roofline", path=path) as page:
             plot = page.get_by_role("img", name=f"roofline of {len(found)} operations")
@@ -315,7 +315,7 @@ class TestNumbers:
         )  # fmt: skip
         report = Report.from_plan(dataclasses.replace(large.plan, timeline=scale))
         path = tmp_path / "wide.html"
-        path.write_text(html_report.page(report), encoding="utf-8")
+        path.write_text(html_page.report_page(report), encoding="utf-8")
         with browsers.opened(browser, path, f"view={name}") as page:
             page.set_viewport_size({"width": 1400, "height": 850})
             cut = page.locator(".view.shown").evaluate(
@@ -338,7 +338,10 @@ class TestIdleTime:
         )
         timeline = dataclasses.replace(plan.timeline, cycles=1e6, segments=segments)
         gaps = Report.from_plan(dataclasses.replace(plan, timeline=timeline))
-        for name, page_of in (("one", html_report.page(gaps)), ("two", html_diff.page(gaps, gaps))):
+        for name, page_of in (
+            ("one", html_page.report_page(gaps)),
+            ("two", html_page.comparison_page(gaps, gaps)),
+        ):
             path = tmp_path / f"{name}.html"
             path.write_text(page_of, encoding="utf-8")
             with show("view=timeline", path=path) as page:
@@ -543,7 +546,7 @@ class TestOtherReaders:
 class TestHostileNames:
     def test_names_stay_texts(self, show, tmp_path):
         path = tmp_path / "hostile.html"
-        path.write_text(html_report.page(pages.report(scope=pages.HOSTILE)), encoding="utf-8")
+        path.write_text(html_page.report_page(pages.report(scope=pages.HOSTILE)), encoding="utf-8")
         with show(path=path) as page:
             for index in range(len(VIEWS)):
                 page.keyboard.press(str(index + 1))
@@ -565,7 +568,7 @@ class TestLargePrograms:
         large = pages.report(5000, tiles=1472)
         assert len(large.workload.ops) > 10_000
         path = tmp_path / "large.html"
-        path.write_text(html_report.page(large), encoding="utf-8")
+        path.write_text(html_page.report_page(large), encoding="utf-8")
         with show("view=operations", path=path) as page:
             assert 20 < page.locator(".view.shown .body .row").count() < 100
             grid = page.get_by_role("grid", name="operations", exact=True)
@@ -591,7 +594,7 @@ class TestDifferences:
     @pytest.fixture
     def both(self, report, wider, tmp_path):
         path = tmp_path / "diff.html"
-        path.write_text(html_diff.page(report, wider), encoding="utf-8")
+        path.write_text(html_page.comparison_page(report, wider), encoding="utf-8")
         return path
 
     def test_both_sides_stand_side_by_side(self, show, both, report, wider):
@@ -639,7 +642,7 @@ class TestDifferences:
     def test_the_first_of_several_is_compared_with_a_choice(self, show, report, wider, tmp_path):
         third = pages.report(layers=2, width=64)
         path = tmp_path / "three.html"
-        path.write_text(html_diff.page(report, wider, third), encoding="utf-8")
+        path.write_text(html_page.comparison_page(report, wider, third), encoding="utf-8")
         with show(path=path) as page:
             panel = page.locator(".panel").filter(has_text="All reports")
             assert all(

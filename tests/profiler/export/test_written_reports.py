@@ -18,8 +18,9 @@ from tensorflow_ipu import profiler
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.enums import ExecutionProfileType
 from tensorflow_ipu.device import system
-from tensorflow_ipu.profiler import report_options
-from tensorflow_ipu.profiler.report import Executions, Report
+from tensorflow_ipu.profiler import report_directory
+from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.profiler.report_data import Executions
 from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.reports import profiled
 
@@ -149,7 +150,7 @@ def test_later_sources_of_options_override_earlier_ones(
 ) -> None:
     monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", json.dumps(environment))
     profiled.configure(compilation_poplar_options=engine, **private)
-    found = report_options.read(system.current().with_environment())
+    found = report_directory.read(system.current().with_environment())
     assert (found and (found.directory, found.execution, found.launches)) == expected
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tensorflow_ipu.costs.chip.vertex import share
+from tensorflow_ipu.costs.cost import Cost
+from tensorflow_ipu.costs.rules.elementwise import computed_type
 from tensorflow_ipu.planner.op_groups import group
-from tensorflow_ipu.planner.plan import Plan, Segment
+from tensorflow_ipu.planner.plan import OpTime, Plan, Segment
 from tensorflow_ipu.planner.time.items import COMPUTE, IDLE, SYNC
-from tensorflow_ipu.profiler.export.trace.scopes import nested
+from tensorflow_ipu.planner.workload import Op
 from tensorflow_ipu.profiler.export.trace.slices import (
     MOST_SLICES,
     Slice,
@@ -16,11 +20,166 @@ from tensorflow_ipu.profiler.export.trace.slices import (
     bounded,
     bounded_nested,
 )
-from tensorflow_ipu.profiler.export.trace.tile_use import TileUses
+
+# --- Use of tiles ---
+
+
+class TileUse(NamedTuple):
+    """Number and mean load of the tiles while the slowest of them computes. Modelled.
+
+    Args:
+        tiles: tiles that take part.
+        mean: cycles of the mean of all compute tiles for each cycle of the slowest one, 0 to 1.
+    """
+
+    tiles: float
+    mean: float
+
+
+class TileUses:
+    """The tiles that the ops, and the stages of a pipeline, use.
+
+    An op whose cost has a partition uses the tiles of that, all for the same time. Another one is
+    done where its largest tensor is, which is spread evenly over the tiles, and takes each tile as
+    long as its share of that. Costs are made of the share of the fullest tile in the same way.
+
+    Args:
+        plan: memory and time of the program.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._tiles = max(plan.settings.compute_tiles, 1)
+        self._of_ops: dict[int, TileUse] = {}
+        self._costs = {time.op: time.cost for time in plan.timeline.ops}
+        self._of_stages = self._stages(plan.timeline.ops)
+
+    def of(self, segment: Segment) -> TileUse:
+        """Returns the use of tiles in a segment of computation.
+
+        Args:
+            segment: the stretch.
+        """
+        if segment.op is not None:
+            return self._of_op(segment.op)
+        if segment.stage is not None:
+            key = segment.stage, segment.phase
+            found = self._of_stages.get(key) or self._of_stages.get((segment.stage, ""))
+            if found is not None:
+                return found
+        return TileUse(self._tiles, 1.0)
+
+    def _of_op(self, index: int) -> TileUse:
+        if index not in self._of_ops:
+            op, cost = self._plan.workload.ops[index], self._costs.get(index)
+            self._of_ops[index] = _use(op, cost, self._tiles)
+        return self._of_ops[index]
+
+    def _stages(self, times: tuple[OpTime, ...]) -> Mapping[tuple[int, str], TileUse]:
+        """Returns the mean use of tiles in each stage and phase, weighted by compute cycles."""
+        sums: dict[tuple[int, str], list[float]] = {}
+        for time in times:
+            op = self._plan.workload.ops[time.op]
+            if op.stage is not None and time.cost.compute:
+                weight, use = time.cost.compute * time.runs, self._of_op(time.op)
+                total = sums.setdefault((op.stage, op.phase), [0.0, 0.0, 0.0])
+                for at, value in enumerate((1.0, use.tiles, use.mean)):
+                    total[at] += weight * value
+        return {key: TileUse(t / weight, m / weight) for key, (weight, t, m) in sums.items()}
+
+
+def _use(op: Op, cost: Cost | None, tiles: int) -> TileUse:
+    """Returns the use of tiles while an op computes."""
+    partition = None if cost is None else cost.partition
+    if partition is not None:
+        used = min(partition.tiles, tiles)
+        return TileUse(used, used / tiles)
+    whole = computed_type(op.spec)
+    if not whole.elements:
+        return TileUse(1, 1 / tiles)
+    fullest = share(whole.elements, whole.element_size, tiles)
+    return TileUse(-(-whole.elements // fullest), whole.elements / fullest / tiles)
+
+
+# --- Nested name scopes ---
+
+LAYER = "layer"
+
+
+def nested(plan: Plan, segments: Sequence[Segment]) -> list[Slice]:
+    """Returns the slices of name scopes of an IPU, by their start, outer ones first.
+
+    A scope goes on as long as the IPU does nothing outside of it. In a pipeline it is a stage in
+    one of its phases, with the mini-batch inside.
+
+    Args:
+        plan: of the program.
+        segments: the work of the IPU, in order of the start.
+    """
+    found: list[_Scope] = []
+    inside: list[_Scope] = []  # open scopes, from the outermost
+    for segment in segments:
+        path = _path(plan, segment)
+        common = 0
+        while common < min(len(path), len(inside)) and path[common] == inside[common].name:
+            common += 1
+        del inside[common:]
+        for name in path[common:]:
+            inside.append(_Scope(name, "/".join((*(s.name for s in inside), name)), segment.start))
+            found.append(inside[-1])
+        for scope in inside:
+            scope.end = segment.start + segment.cycles
+            scope.cycles += segment.cycles
+    return [
+        Slice(s.name, LAYER, s.start, s.end - s.start, {"scope": s.path, "cycles": s.cycles})
+        for s in found
+    ]
+
+
+@dataclasses.dataclass
+class _Scope:
+    """A scope in the making.
+
+    Attributes:
+        name: Last part of its name.
+        path: All of it.
+        start: Its start in cycles.
+        end: End of its segments so far.
+        cycles: Cycles of its segments so far.
+    """
+
+    name: str
+    path: str
+    start: float
+    end: float = 0.0
+    cycles: float = 0.0
+
+
+def _path(plan: Plan, segment: Segment) -> list[str]:
+    """Returns the scopes of a segment from the outermost; none while the IPU is idle."""
+    if segment.kind == IDLE:
+        return []
+    if segment.op is None:
+        if segment.stage is None:
+            return []
+        batch = "" if segment.mini_batch is None else f"mini-batch {segment.mini_batch}"
+        return [part for part in (f"{segment.name} {segment.phase or 'forward'}", batch) if part]
+    op = plan.workload.ops[segment.op]
+    path = op.name.split("/")[:-1]
+    return path or [name for name in (group(op),) if name]
+
+
+# --- Tracks of an IPU ---
 
 SLOWEST = "slowest tile"
+
+
 MEAN = "mean tile"
+
+
 LAYERS = "layers"
+
+
 #: Kind of a slice in which the mean tile waits for the slowest.
 WAIT = "wait"
 

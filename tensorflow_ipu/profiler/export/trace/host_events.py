@@ -6,9 +6,9 @@ import datetime
 from collections.abc import Iterator
 from typing import Any
 
-from tensorflow_ipu.profiler.export.trace.event_format import Event, microseconds
-from tensorflow_ipu.profiler.export.trace.event_format import about as _about
-from tensorflow_ipu.profiler.host.activity import (
+from tensorflow_ipu.profiler.export.trace.slices import Event, microseconds
+from tensorflow_ipu.profiler.export.trace.slices import about as _about
+from tensorflow_ipu.profiler.host.recorder import (
     COMPILE,
     LAUNCH,
     LOAD,

@@ -2,11 +2,44 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+# --- Trace event format ---
+
+#: An event, as data for JSON.
+Event = dict[str, Any]
+
+
+def about(what: str, process: int, thread: int, **args: Any) -> Event:
+    """Returns the metadata event of a process or thread.
+
+    Args:
+        what: type of the fact, such as `thread_name`.
+        process: id of the process.
+        thread: id of the thread.
+        **args: the fact.
+    """
+    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": args}
+
+
+def microseconds(nanoseconds: int) -> float:
+    """Returns a time in microseconds that keeps its nanoseconds if a reader truncates.
+
+    Args:
+        nanoseconds: the time.
+    """
+    found = nanoseconds / 1000
+    return found if int(found * 1000) == nanoseconds else math.nextafter(found, math.inf)
+
+
+# --- Slices and tracks ---
+
 #: Kind of a slice that stands for several short ones.
 MERGED = "merged"
+
+
 #: Slices of a track that are shown at most, unless a caller says otherwise.
 MOST_SLICES = 20_000
 

@@ -15,7 +15,7 @@ from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.plan import OpTime, Segment
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler.export.trace import chip
-from tensorflow_ipu.profiler.export.trace.tile_use import TileUses
+from tensorflow_ipu.profiler.export.trace.chip import TileUses
 from tensorflow_ipu.profiler.report import Report
 from tests.support.planner import plans, workloads
 from tests.support.planner.workloads import Builder

@@ -13,9 +13,9 @@ from html.parser import HTMLParser
 import pytest
 
 from tensorflow_ipu.planner.plan import Plan
-from tensorflow_ipu.profiler.export import html_diff, html_page, html_report, notebook
+from tensorflow_ipu.profiler.export import html_page
+from tensorflow_ipu.profiler.export.page_data import page_data
 from tensorflow_ipu.profiler.report import Report
-from tensorflow_ipu.profiler.views.page_data import page_data
 from tests.support.planner import plans
 from tests.support.reports import pages
 
@@ -67,7 +67,7 @@ class Page(HTMLParser):
 
 @each_plan
 def test_the_page_is_whole_and_stands_alone(plan: Plan) -> None:
-    text = html_report.page(Report.from_plan(plan, {"engine": {"x": pages.HOSTILE}}))
+    text = html_page.report_page(Report.from_plan(plan, {"engine": {"x": pages.HOSTILE}}))
     page = Page(text)
     assert not page.links
     assert not re.search(r"https?:|url\(|@import|\bfetch\(|XMLHttp|innerHTML|eval\(", text)
@@ -77,7 +77,7 @@ def test_the_page_is_whole_and_stands_alone(plan: Plan) -> None:
 
 @each_plan
 def test_the_policy_names_the_only_script_and_style_and_allows_nothing_else(plan: Plan) -> None:
-    page = Page(html_report.page(Report.from_plan(plan)))
+    page = Page(html_page.report_page(Report.from_plan(plan)))
     rules = dict(rule.strip().split(" ", 1) for rule in page.policy.split(";"))
     assert rules["default-src"] == "'none'"
     data, script = page.contents["script"]
@@ -91,7 +91,7 @@ def test_the_policy_names_the_only_script_and_style_and_allows_nothing_else(plan
 @each_plan
 def test_the_data_in_the_page_is_that_of_the_report(plan: Plan) -> None:
     report = Report.from_plan(plan, {"engine": {"x": pages.HOSTILE}})
-    data = Page(html_report.page(report)).contents["script"][0]
+    data = Page(html_page.report_page(report)).contents["script"][0]
     assert "<" not in data
     assert json.loads(data) == json.loads(json.dumps(page_data(report)))
 
@@ -104,7 +104,7 @@ def test_no_text_leaves_the_element_of_the_data(text: str) -> None:
 
 @each_plan
 def test_the_tables_without_javascript_have_the_numbers_of_the_plan(plan: Plan) -> None:
-    page = Page(html_report.page(Report.from_plan(plan)))
+    page = Page(html_page.report_page(Report.from_plan(plan)))
     rows = {tuple(row[:2]): row for row in page.rows}
     for memory in plan.memory:
         for category in memory.categories:
@@ -125,21 +125,21 @@ def test_the_tables_without_javascript_have_the_numbers_of_the_plan(plan: Plan) 
 
 def test_the_page_says_that_a_program_does_not_fit() -> None:
     verdict = "does not fit</span>"
-    assert verdict in html_report.page(Report.from_plan(PLANS["oom"]))
-    assert verdict not in html_report.page(Report.from_plan(PLANS["replicas"]))
+    assert verdict in html_page.report_page(Report.from_plan(PLANS["oom"]))
+    assert verdict not in html_page.report_page(Report.from_plan(PLANS["replicas"]))
 
 
 @each_plan
 def test_notebooks_show_the_page_in_a_frame(plan: Plan) -> None:
     report = Report.from_plan(plan)
     text = report._repr_html_()
-    assert text == notebook.fragment(report)
+    assert text == html_page.notebook_fragment(report)
     (source,) = re.findall(r'<iframe srcdoc="([^"]*)" sandbox="allow-scripts"', text)
-    assert html.unescape(source) == html_report.page(report)
+    assert html.unescape(source) == html_page.report_page(report)
 
 
 def test_notebooks_get_the_main_numbers_of_a_report_too_large_for_them(monkeypatch) -> None:
-    monkeypatch.setattr(notebook, "_MOST_CHARACTERS", 1000)
+    monkeypatch.setattr(html_page, "_MOST_CHARACTERS", 1000)
     text = Report.from_plan(PLANS["replicas"])._repr_html_()
     assert "iframe" not in text and "1,000 cycles" in text and "--format html" in text
     Page(text)
@@ -150,13 +150,13 @@ def test_pages_of_large_programs_stay_small() -> None:
     step = plan.timeline.segments[1]
     many = tuple(step._replace(start=float(i) / 100, cycles=0.005) for i in range(50_000))
     timeline = dataclasses.replace(plan.timeline, segments=many)
-    text = html_report.page(Report.from_plan(dataclasses.replace(plan, timeline=timeline)))
+    text = html_page.report_page(Report.from_plan(dataclasses.replace(plan, timeline=timeline)))
     assert len(text) < 2_500_000
 
 
 def test_a_comparison_has_the_numbers_of_both() -> None:
     before, after = Report.from_plan(plans.plan()), Report.from_plan(plans.plan(scale=2))
-    page = Page(html_diff.page(before, after))
+    page = Page(html_page.comparison_page(before, after))
     rows = {tuple(row[:2]): row for row in page.rows}
     assert rows["(program)", "variables bytes"][2:] == ["8,000", "16,000", "8,000"]
     assert page.contents["script"][1].rstrip().endswith("showDifferences();\n})();")
@@ -164,4 +164,4 @@ def test_a_comparison_has_the_numbers_of_both() -> None:
 
 def test_a_comparison_of_equal_reports_is_a_page_too() -> None:
     report = Report.from_plan(plans.plan())
-    assert Page(html_diff.page(report, report)).contents["script"]
+    assert Page(html_page.comparison_page(report, report)).contents["script"]

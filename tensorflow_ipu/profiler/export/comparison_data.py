@@ -5,18 +5,16 @@ from __future__ import annotations
 import collections
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from tensorflow_ipu.profiler import comparison, snapshot
+from tensorflow_ipu.profiler import comparison
+from tensorflow_ipu.profiler.export.page_data import VERSION, summary, timeline
+from tensorflow_ipu.profiler.report_data import ReportData
 from tensorflow_ipu.profiler.views.layer_tree import LayerNode, path
-from tensorflow_ipu.profiler.views.operation import Operation
-from tensorflow_ipu.profiler.views.page_data import VERSION, summary, timeline
+from tensorflow_ipu.profiler.views.operations import Operation
 from tensorflow_ipu.profiler.views.tables import Texts, rounded, runs
-
-if TYPE_CHECKING:
-    from tensorflow_ipu.profiler.report import Report
 
 _Row = TypeVar("_Row")
 _Pair = tuple["_Row | None", "_Row | None"]
@@ -26,7 +24,7 @@ _STEPS, _TENSORS = 2000, 200
 _NUMBER = re.compile(r"_\d+(?=/|$)")
 
 
-def comparison_data(before: Report, after: Report) -> dict[str, Any]:
+def comparison_data(before: ReportData, after: ReportData) -> dict[str, Any]:
     """Returns two reports side by side.
 
     Layers are matched by their paths, operations by layer, name and type; else by the same without
@@ -109,7 +107,7 @@ def _matched(
     return [*found, *((row, None) for row in left), *((None, row) for row in right)]
 
 
-def _head(report: Report) -> dict[str, Any]:
+def _head(report: ReportData) -> dict[str, Any]:
     """Returns the identity of a report and its most important numbers."""
     return {
         "name": report.name,
@@ -120,14 +118,14 @@ def _head(report: Report) -> dict[str, Any]:
     }
 
 
-def _totals(before: Report, after: Report) -> dict[str, list[Any]]:
+def _totals(before: ReportData, after: ReportData) -> dict[str, list[Any]]:
     """Returns the numbers of the whole programs."""
-    totals = [snapshot.of_report(report).totals for report in (before, after)]
+    totals = [comparison.of_report(report).totals for report in (before, after)]
     chosen = [{name: number for name, number in each.items() if name in _TOTALS} for each in totals]
     return _numbers(*chosen)
 
 
-def _categories(report: Report) -> Mapping[str, float]:
+def _categories(report: ReportData) -> Mapping[str, float]:
     """Returns the bytes of each category on all IPUs of a replica."""
     found: dict[str, float] = {}
     for memory in report.plan.memory:
@@ -136,7 +134,7 @@ def _categories(report: Report) -> Mapping[str, float]:
     return found
 
 
-def _memory(report: Report) -> list[dict[str, Any]]:
+def _memory(report: ReportData) -> list[dict[str, Any]]:
     """Returns the bytes on each IPU's tiles by category, and the live bytes at each step."""
     return [
         {
@@ -162,7 +160,7 @@ def _fewer(values: np.ndarray) -> list[int]:
     return found
 
 
-def _live(before: Report, after: Report) -> dict[str, list[Any]]:
+def _live(before: ReportData, after: ReportData) -> dict[str, list[Any]]:
     """Returns the tensors at the peak of the fullest IPU, the largest change first."""
     found = comparison.at_peaks(before, after)[:_TENSORS]
     return {

@@ -7,7 +7,7 @@ import pytest
 from tensorflow_ipu.planner.planning import plan
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
-from tensorflow_ipu.profiler.export import text_tables
+from tensorflow_ipu.profiler.export import text_report
 from tensorflow_ipu.profiler.report import Report
 from tests.support.planner.workloads import pipeline, training_step
 
@@ -15,14 +15,14 @@ from tests.support.planner.workloads import pipeline, training_step
 @pytest.mark.parametrize("make", [training_step, pipeline])
 def test_operations_are_shown_with_what_bounds_them(make):
     report = Report.from_plan(plan(make(), Settings()))
-    lines = text_tables.top_operations(report)
+    lines = text_report.top_operations(report)
     bounds, types, operations = "\n".join(lines).split("\n\n")
     first = report.operations()[0]
     for text in (f"{round(first.cycles):,}", first.bound, first.partition, first.name):
         assert text in operations.splitlines()[1]
     heading, *rows = operations.splitlines()
     assert heading.split()[:2] == ["cycles", "share"] and "of roof" in heading
-    assert len(rows) == text_tables.TOP
+    assert len(rows) == text_report.TOP
     assert "MatMul" in types
     total = sum(
         int(row.split("  ")[1].strip().replace(",", ""))
@@ -39,4 +39,4 @@ def _cells(text: str) -> list[str]:
 
 def test_a_program_without_ops_has_no_table():
     empty = Report.from_plan(plan(Workload("none", (), (), (), (), 1), Settings()))
-    assert text_tables.top_operations(empty) == []
+    assert text_report.top_operations(empty) == []
