@@ -30,8 +30,7 @@ from tensorflow_ipu.frontends.popart.errors import (
 from tensorflow_ipu.frontends.popart.sessions import debug_ops, planning_lines, schedule_files
 from tensorflow_ipu.frontends.popart.sessions.base import SessionBase
 from tensorflow_ipu.frontends.pva import Report
-from tensorflow_ipu.profiler.report_data import Executions
-from tensorflow_ipu.profiler.report_data import options_of
+from tensorflow_ipu.profiler.report_data import Executions, options_of
 from tensorflow_ipu.util import archives, private_files
 from tensorflow_ipu.util.notices import warn_once
 

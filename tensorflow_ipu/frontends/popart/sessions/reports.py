@@ -10,8 +10,7 @@ from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
 from tensorflow_ipu.frontends.popart.sessions.base import SessionBase
 from tensorflow_ipu.frontends.popart.sessions.ir import Ir
 from tensorflow_ipu.frontends.pva import Report
-from tensorflow_ipu.profiler.report_data import Executions
-from tensorflow_ipu.profiler.report_data import options_of
+from tensorflow_ipu.profiler.report_data import Executions, options_of
 
 _INNER = "inner_ipu_"
 
