@@ -21,7 +21,7 @@ from tensorflow_ipu.configs.ranges import (
     Digits,
     Folder,
     Range,
-    Words,
+    WordChoice,
     shown,
 )
 from tensorflow_ipu.util import errors
@@ -126,10 +126,10 @@ _AUTO_REPORT = (
 #: How many launches the timeline of a report can show.
 SHOWN_LAUNCHES = Range(1, 1000)
 
-_SWITCH = Words(("true", "false"))
+_SWITCH = WordChoice(("true", "false"))
 
 #: What options take, by name; others take any text.
-_VALUES: Mapping[str, Words | Digits | Folder] = {
+_VALUES: Mapping[str, WordChoice | Digits | Folder] = {
     **dict.fromkeys(_AUTO_REPORT, _SWITCH),
     "autoReport.directory": FOLDER,
     "autoReport.executionProfileProgramRunCount": Digits(SHOWN_LAUNCHES),
@@ -140,11 +140,11 @@ _VALUES: Mapping[str, Words | Digits | Folder] = {
     "maxBytesPerTile": Digits(BYTES),
     "maxOutputMemoryProportion": Digits(PROPORTION),
     "numIPUs": Digits(COUNT),
-    partials.OPTION: Words(tuple(partials.OF_OPTION)),
+    partials.OPTION: WordChoice(tuple(partials.OF_OPTION)),
     "poolUseIntrospectiveMapping": _SWITCH,
     "startTileMultiplier": Digits(Range(0, INT32)),
     "syncful.maxBytesPerTile": Digits(BYTES),
-    "target.deterministicWorkers": Words(("true", "false", "portable")),
+    "target.deterministicWorkers": WordChoice(("true", "false", "portable")),
     "tempMemoryBudget": Digits(BYTES),
 }
 

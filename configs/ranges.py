@@ -120,7 +120,7 @@ class Folder:
 
 
 @dataclass(frozen=True)
-class Words:
+class WordChoice:
     """A choice of words.
 
     Args:

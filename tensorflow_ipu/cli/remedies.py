@@ -13,7 +13,7 @@ from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.tuning.advice import fastest
 from tensorflow_ipu.tuning.advice.fastest import Fastest
-from tensorflow_ipu.tuning.advice.words import Step
+from tensorflow_ipu.tuning.advice.words import RemedyStep
 from tensorflow_ipu.tuning.search.choices import SUBJECTS
 from tensorflow_ipu.util.text import fitted
 
@@ -144,7 +144,7 @@ def _edit(report: Report, result: Fastest, write: bool) -> None:
     print(fitted(f"\nNothing can be written into the program: {reason}."))
 
 
-def _divided(steps: Sequence[Step]) -> tuple[dict[str, str], list[str]]:
+def _divided(steps: Sequence[RemedyStep]) -> tuple[dict[str, str], list[str]]:
     """Returns options to write into the program, and the names of the other steps.
 
     A number of IPUs goes with stages and shards: before the program has these it would mean

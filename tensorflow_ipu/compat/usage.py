@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tensorflow_ipu.compat import sources
 
 
-class Place(NamedTuple):
+class SourceLine(NamedTuple):
     """A line of a program.
 
     Args:
@@ -40,7 +40,7 @@ class Usage:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.paused = False
-        self._places: dict[Shim, dict[Place, None]] = {}
+        self._places: dict[Shim, dict[SourceLine, None]] = {}
 
     def note(self, shim: Shim, frame: FrameType | None = None) -> None:
         """Records a use, unless it comes from a shim.
@@ -54,7 +54,7 @@ class Usage:
             with self._lock:
                 self._places.setdefault(shim, {})[place] = None
 
-    def shims(self) -> dict[Shim, list[Place]]:
+    def shims(self) -> dict[Shim, list[SourceLine]]:
         """Returns the shims used with their places, in the order of the first uses."""
         with self._lock:
             return {shim: list(places) for shim, places in self._places.items()}
@@ -75,10 +75,10 @@ class Usage:
         return f"Usage({len(self._places)} shims)"
 
 
-def _place(frame: FrameType | None) -> Place | None:
+def _place(frame: FrameType | None) -> SourceLine | None:
     """Returns the innermost line of the program; None if the program is not on the stack."""
     while frame is not None:
         if sources.is_of_program(frame.f_code.co_filename):
-            return Place(frame.f_code.co_filename, frame.f_lineno)
+            return SourceLine(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back
     return None

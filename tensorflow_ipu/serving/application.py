@@ -17,13 +17,13 @@ from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.feeds.ipu_infeed_queue import DataInfeedQueue
 from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedQueue
-from tensorflow_ipu.serving.steps import Step
+from tensorflow_ipu.serving.steps import TracedStep
 
 # Adds all iterations of a program to the function being traced.
 Builder = Callable[[DataInfeedQueue, IPUOutfeedQueue], Any]
 
 
-def single_step(step: Step, iterations: int) -> Builder:
+def single_step(step: TracedStep, iterations: int) -> Builder:
     """Returns a builder of a loop over a step: one element in, its results out."""
 
     def build(infeed: DataInfeedQueue, outfeed: IPUOutfeedQueue) -> Any:

@@ -19,7 +19,13 @@ from tensorflow_ipu.serving import application, saved_model
 from tensorflow_ipu.serving.arguments import Arguments, required, resolve
 from tensorflow_ipu.serving.freezing import frozen
 from tensorflow_ipu.serving.request import ExportRequest, output_names
-from tensorflow_ipu.serving.steps import Step, StepCaptures, check_device_tensors, ipu_ops, traced
+from tensorflow_ipu.serving.steps import (
+    StepCaptures,
+    TracedStep,
+    check_device_tensors,
+    ipu_ops,
+    traced,
+)
 
 _HOST = "/device:CPU:0"
 
@@ -36,7 +42,7 @@ class Flow:
         self,
         request: ExportRequest,
         predict: Callable[..., Any],
-        arguments: Callable[[Step | None], Arguments],
+        arguments: Callable[[TracedStep | None], Arguments],
     ) -> None:
         """Traces all steps.
 
@@ -61,7 +67,7 @@ class Flow:
             second.arguments.flatten(first.results, f"{first.name} and {second.name}")
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[TracedStep]:
         """The steps in order."""
         return [step for step in (self._before, self.served, self._after) if step is not None]
 
@@ -178,7 +184,7 @@ def _on_devices(flow: Flow, ordinal: int, name: str, named: bool) -> Any:
     return function
 
 
-def _preprocessing(request: ExportRequest) -> Step | None:
+def _preprocessing(request: ExportRequest) -> TracedStep | None:
     step, role = request.preprocessing_step, "preprocessing_step"
     if step is None:
         return None
@@ -187,7 +193,7 @@ def _preprocessing(request: ExportRequest) -> Step | None:
     return traced(role, step, required(role, found))
 
 
-def _postprocessing(request: ExportRequest, predict: Step) -> Step | None:
+def _postprocessing(request: ExportRequest, predict: TracedStep) -> TracedStep | None:
     step, role = request.postprocessing_step, "postprocessing_step"
     if step is None:
         return None
@@ -197,7 +203,7 @@ def _postprocessing(request: ExportRequest, predict: Step) -> Step | None:
 
 def predict_arguments(
     request: ExportRequest, predict: Callable[..., Any], skip: int
-) -> Callable[[Step | None], Arguments]:
+) -> Callable[[TracedStep | None], Arguments]:
     """Returns a function that finds the arguments of a user's predict step; see `Flow`.
 
     Args:
@@ -206,7 +212,7 @@ def predict_arguments(
         skip: number of its first arguments that are given otherwise.
     """
 
-    def find(before: Step | None) -> Arguments:
+    def find(before: TracedStep | None) -> Arguments:
         role = "predict_step"
         dataset = request.input_dataset if before is None else None
         found = resolve(role, predict, request.predict_step_signature, dataset, skip)

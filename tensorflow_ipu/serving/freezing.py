@@ -13,14 +13,14 @@ from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.resource_uses import find
-from tensorflow_ipu.serving.steps import Step
+from tensorflow_ipu.serving.steps import TracedStep
 
 # A SavedModel's graph is one protocol buffer, which has at most two of these.
 _LARGEST_BYTES = 1 << 30
 
 
 @dataclasses.dataclass(frozen=True)
-class FrozenStep(Step):
+class FrozenStep(TracedStep):
     """A step without variables.
 
     Attributes:
@@ -35,7 +35,7 @@ class FrozenStep(Step):
         return nest.pack_sequence_as(self.structure, list(self.concrete.outputs))
 
 
-def frozen(step: Step) -> Step:
+def frozen(step: TracedStep) -> TracedStep:
     """Returns a step with the values that its variables have now, as constants.
 
     Steps that write variables, or use other objects from outside, stay as they are. So do those
@@ -68,7 +68,7 @@ def frozen(step: Step) -> Step:
     return FrozenStep(step.name, step.arguments, concrete, step.results)
 
 
-def _only_reads(step: Step) -> bool:
+def _only_reads(step: TracedStep) -> bool:
     """Returns whether a step uses resources only to read variables of its own."""
     handles = {id(variable.handle) for variable in step.concrete.graph.variables}
     captured = [one for one in step.concrete.captured_inputs if one.dtype == dtypes.resource]

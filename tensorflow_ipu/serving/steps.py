@@ -24,7 +24,7 @@ _NOT_SERVED = ("Infeed", "Outfeed", "HostEmbedding", "IpuLaunch")
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
+class TracedStep:
     """A traced function of tensors.
 
     Attributes:
@@ -69,7 +69,7 @@ class Step:
         return nest.pack_sequence_as(self.results, list(outputs))
 
 
-def traced(name: str, function: Callable[..., Any], arguments: Arguments) -> Step:
+def traced(name: str, function: Callable[..., Any], arguments: Arguments) -> TracedStep:
     """Traces a step.
 
     Args:
@@ -94,7 +94,7 @@ def traced(name: str, function: Callable[..., Any], arguments: Arguments) -> Ste
     # XLA either, which a server may not have.
     with trace.cluster_scope(), without_reductions(), ops.device(None):
         concrete = whole.get_concrete_function()
-    step = Step(name, arguments, concrete)
+    step = TracedStep(name, arguments, concrete)
     _check_ops(step)
     return step
 
@@ -145,7 +145,7 @@ class StepCaptures:
         """The copies, and other objects like lookup tables, which a SavedModel has to track."""
         return [*self._copies.values(), *self._resources.values()]
 
-    def of(self, step: Step) -> list[Any]:
+    def of(self, step: TracedStep) -> list[Any]:
         """Returns the captures of a step, with variables replaced by their copies.
 
         Raises:
@@ -190,7 +190,7 @@ class StepCaptures:
             self._copies[id(variable.handle)] = copy
         return copy
 
-    def _keep_owner(self, step: Step, captured: Any) -> None:
+    def _keep_owner(self, step: TracedStep, captured: Any) -> None:
         owner = getattr(captured, "_parent_trackable", lambda: None)()
         if owner is None:
             raise ValueError(
@@ -200,7 +200,7 @@ class StepCaptures:
         self._resources[id(captured)] = owner
 
 
-def ipu_ops(step: Step) -> set[str]:
+def ipu_ops(step: TracedStep) -> set[str]:
     """Returns the operations in a step that stock TensorFlow does not have."""
     definition = step.concrete.graph.as_graph_def()
     nodes = [*definition.node]
@@ -209,7 +209,7 @@ def ipu_ops(step: Step) -> set[str]:
     return {node.op for node in nodes if op_names.is_own(node.op)}
 
 
-def _check_ops(step: Step) -> None:
+def _check_ops(step: TracedStep) -> None:
     refused = sorted(op for op in ipu_ops(step) if any(part in op for part in _NOT_SERVED))
     if refused:
         raise ValueError(

@@ -22,7 +22,7 @@ from tensorflow_ipu.configs import (
 )
 from tensorflow_ipu.configs.declarations import has_type
 from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig
-from tensorflow_ipu.configs.ranges import FOLDER, Digits, Folder, Range, Words
+from tensorflow_ipu.configs.ranges import FOLDER, Digits, Folder, Range, WordChoice
 
 #: What programs may pass by mistake to anything.
 NASTY = (
@@ -284,12 +284,12 @@ def test_arguments_may_be_any_integers() -> None:
 
 
 def test_words_digits_and_folders_are_checked() -> None:
-    Words(("a", "b")).check("x", "a")
+    WordChoice(("a", "b")).check("x", "a")
     Digits(Range(0, 5)).check("x", "3")
     Digits(Range(0.0, 1.0)).check("x", "1e-3")
     Folder().check("x", "/tmp/ä")
     for allowed, value in [
-        (Words(("a", "b")), "c"),
+        (WordChoice(("a", "b")), "c"),
         (Digits(Range(0, 5)), "3.0"),
         (Digits(Range(0.0, 1.0)), "nan"),
         (Digits(Range(0, 5)), "9" * 5000),

@@ -23,7 +23,7 @@ INTERPRETER = (sys.executable,)
 _LONGEST = 400
 
 
-class Step(NamedTuple):
+class ProbeResult(NamedTuple):
     """The result of a step of the probe.
 
     Attributes:
@@ -44,7 +44,7 @@ class Probed(NamedTuple):
         ended: How its process ended, if not normally; empty otherwise.
     """
 
-    steps: Mapping[str, Step]
+    steps: Mapping[str, ProbeResult]
     last: str
     ended: str
 
@@ -97,7 +97,7 @@ def _read(printed: str, ended: str) -> Probed:
         said = json.loads(line[len(MARK) :])
         last = said["step"]
         if "facts" in said or "error" in said:
-            steps[last] = Step(said.get("facts", {}), shortened(said.get("error", "")))
+            steps[last] = ProbeResult(said.get("facts", {}), shortened(said.get("error", "")))
     return Probed(steps, last, ended)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tensorflow_ipu.planner.memory.liveness import Order, in_order
 from tensorflow_ipu.planner.program.accesses import Accesses
-from tensorflow_ipu.planner.program.dependences import Graph, Region, graph
+from tensorflow_ipu.planner.program.dependences import DependenceGraph, Region, graph
 from tensorflow_ipu.planner.workload import Workload
 
 _Algorithm = Callable[[Region], list[int]]
@@ -51,7 +51,7 @@ def orders(workload: Workload, accesses: Accesses, algorithm: str) -> list[Order
     return list({each.ops.tobytes(): each for each in every}.values())
 
 
-def _ordered(found: Graph, accesses: Accesses, algorithm: _Algorithm) -> Order:
+def _ordered(found: DependenceGraph, accesses: Accesses, algorithm: _Algorithm) -> Order:
     """Orders the ops of each function."""
     members = {region.parent: algorithm(region) for region in found.regions}
     ops: list[int] = []

@@ -48,7 +48,7 @@ class Region:
 
 
 @dataclasses.dataclass(frozen=True)
-class Graph:
+class DependenceGraph:
     """The functions of a program.
 
     Attributes:
@@ -58,7 +58,7 @@ class Graph:
     regions: Sequence[Region]
 
 
-def graph(workload: Workload, accesses: Accesses) -> Graph:
+def graph(workload: Workload, accesses: Accesses) -> DependenceGraph:
     """Finds the dependences of a program.
 
     Args:
@@ -69,7 +69,7 @@ def graph(workload: Workload, accesses: Accesses) -> Graph:
     for index, parent in enumerate(accesses.parent.tolist()):
         children.setdefault(parent, []).append(index)
     uses = _Uses(workload, accesses)
-    return Graph([uses.region(parent, ops) for parent, ops in children.items()])
+    return DependenceGraph([uses.region(parent, ops) for parent, ops in children.items()])
 
 
 def effect(op: Op) -> str:

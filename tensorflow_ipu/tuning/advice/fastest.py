@@ -11,7 +11,7 @@ from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.program.structure import BACKWARD, structure
 from tensorflow_ipu.tuning.advice.steps import Guide
-from tensorflow_ipu.tuning.advice.words import Step
+from tensorflow_ipu.tuning.advice.words import RemedyStep
 from tensorflow_ipu.tuning.search.best_first import Found, Search
 from tensorflow_ipu.tuning.search.choices import SUBJECTS, Choices, Trial
 from tensorflow_ipu.tuning.search.maker import Maker
@@ -60,7 +60,7 @@ class Fastest:
         """The fastest configuration that fits; None if none does."""
         return self.ranked[0] if self.ranked else None
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[RemedyStep, ...]:
         """Returns the changes that lead to the best configuration."""
         return () if self.best is None else self.guide.steps(self.best)
 

@@ -11,7 +11,7 @@ from tensorflow_ipu.planner.program.structure import FORWARD, UPDATE, Structure,
 from tensorflow_ipu.planner.time.throughput import reserved_ipus
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.tuning.advice import words
-from tensorflow_ipu.tuning.advice.words import PipelineChange, Step, Words
+from tensorflow_ipu.tuning.advice.words import Instructions, PipelineChange, RemedyStep
 from tensorflow_ipu.tuning.search.choices import ON_CHIP, REMOTE, SPLIT, Choices, Trial
 from tensorflow_ipu.tuning.stages import stage_split
 
@@ -34,10 +34,10 @@ class Guide:
     def __init__(self, plan: Plan, found: Structure | None = None) -> None:
         self._plan = plan
         self._found = structure(plan.workload) if found is None else found
-        self._words = words.words_of(plan.workload)
+        self._words = words.instructions_for(plan.workload)
         self._sources = layer_sources(plan.workload, self._found)
 
-    def steps(self, trial: Trial) -> tuple[Step, ...]:
+    def steps(self, trial: Trial) -> tuple[RemedyStep, ...]:
         """Returns the changes that lead to a configuration.
 
         Args:
@@ -70,7 +70,7 @@ class _Writer:
         self,
         plan: Plan,
         found: Structure,
-        said: Words,
+        said: Instructions,
         sources: Mapping[str, str],
         trial: Trial,
     ) -> None:
@@ -78,11 +78,11 @@ class _Writer:
         self._trial = trial
         self._choices = trial.choices
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[RemedyStep]:
         """Yields the changes."""
         choices, said = self._choices, self._words
         if choices.precision is not None:
-            yield Step("float16", said.precision())
+            yield RemedyStep("float16", said.precision())
         if choices.partials is not None:
             yield said.partials()._replace(name="sums of products in float16")
         if choices.batch is not None:
@@ -105,15 +105,15 @@ class _Writer:
         settings = self._trial.plan.settings
         return reserved_ipus(self._trial.plan.workload.ipus) * settings.local_replicas
 
-    def _batch(self, size: int) -> Step:
+    def _batch(self, size: int) -> RemedyStep:
         before = self._plan.workload.batch
         lines = tuple(
             f"{line}{_at(_line_of(self._plan.workload, op_names.INFEED))}"
             for line in self._words.batch(size)
         )
-        return Step(f"mini-batches of {size} in place of {before}", lines)
+        return RemedyStep(f"mini-batches of {size} in place of {before}", lines)
 
-    def _shards(self) -> Step:
+    def _shards(self) -> RemedyStep:
         parts = self._trial.parts
         said = stage_split.lines("shard", parts, self._sources)
         step = self._words.shards(said, self._ipus())
@@ -125,7 +125,7 @@ class _Writer:
             return PipelineChange()
         return PipelineChange(remote_state=state != ON_CHIP, split_state=state == SPLIT or None)
 
-    def _accumulation(self) -> Iterator[Step]:
+    def _accumulation(self) -> Iterator[RemedyStep]:
         """Yields the step for gradient accumulation and optimizer state without a pipeline."""
         state, factor = self._choices.optimizer_state, self._choices.count
         now = max(1, self._found.mini_batches // self._found.updates)
@@ -140,9 +140,9 @@ class _Writer:
                 where = dataclasses.replace(where, remote_state=True)
             lines = self._words.accumulation(count, where)
             place = _at(_update_line(self._plan.workload))
-            yield Step(" and ".join(names), tuple(f"{line}{place}" for line in lines))
+            yield RemedyStep(" and ".join(names), tuple(f"{line}{place}" for line in lines))
 
-    def _pipeline(self) -> Iterator[Step]:
+    def _pipeline(self) -> Iterator[RemedyStep]:
         """Yields one step with all options of the pipeline, which are set in one call."""
         choices = self._choices
         change = dataclasses.replace(
@@ -189,7 +189,7 @@ class _Writer:
         if choices.activations is not None:
             yield _ACTIVATIONS[choices.activations]
 
-    def _proportions(self) -> Iterator[Step]:
+    def _proportions(self) -> Iterator[RemedyStep]:
         kinds = ("convolution", "matmul", "slice")
         values = {
             kind: value
@@ -204,7 +204,7 @@ class _Writer:
             name = f"{word} temporaries (availableMemoryProportion {said})"
             yield self._words.proportions(values)._replace(name=name)
 
-    def _replicas(self, number: int) -> Step:
+    def _replicas(self, number: int) -> RemedyStep:
         name = f"{number} replica{'s'[: number != 1]} in place of {self._plan.settings.replicas}"
         instances = self._plan.settings.instances
         if instances > 1:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tensorflow_ipu.planner.workload import POPART, POPXL, Workload
 
 
-class Step(NamedTuple):
+class RemedyStep(NamedTuple):
     """A change of a program.
 
     Args:
@@ -54,7 +54,7 @@ class PipelineChange:
     ipus: int = 0
 
 
-class Words:
+class Instructions:
     """Instructions for programs of TensorFlow or Keras."""
 
     #: Prefix of a line about a stage.
@@ -70,13 +70,13 @@ class Words:
             "for data and variables",
         )
 
-    def recompute(self, wanted: bool) -> Step:
+    def recompute(self, wanted: bool) -> RemedyStep:
         """Returns the instruction for recomputed activations, or for kept ones."""
-        return Step("", options={"allow_recompute": str(wanted)})
+        return RemedyStep("", options={"allow_recompute": str(wanted)})
 
-    def partials(self) -> Step:
+    def partials(self) -> RemedyStep:
         """Returns the instruction for float16 sums of float16 products."""
-        return Step(
+        return RemedyStep(
             "",
             options={
                 f'{library}.poplar_options["partialsType"]': '"half"'
@@ -84,13 +84,13 @@ class Words:
             },
         )
 
-    def proportions(self, values: Mapping[str, float]) -> Step:
+    def proportions(self, values: Mapping[str, float]) -> RemedyStep:
         """Returns the instruction for the part of a tile's memory that temporaries may take.
 
         Args:
             values: the part, by the kind of ops: `matmul`, `convolution` or `slice`.
         """
-        return Step(
+        return RemedyStep(
             "",
             options={
                 f'{kind}s.poplar_options["availableMemoryProportion"]': f'"{value}"'
@@ -98,9 +98,9 @@ class Words:
             },
         )
 
-    def ipus(self, number: int) -> Step:
+    def ipus(self, number: int) -> RemedyStep:
         """Returns the instruction for a number of IPUs, which decides the number of replicas."""
-        return Step("", options={"auto_select_ipus": str(number)})
+        return RemedyStep("", options={"auto_select_ipus": str(number)})
 
     def batch(self, size: int) -> tuple[str, ...]:
         """Returns the instruction for a mini-batch size."""
@@ -123,7 +123,7 @@ class Words:
         keras = f"gradient_accumulation_steps_per_replica={count}{more}"
         return graphs, f"Keras: model.set_gradient_accumulation_options({keras})"
 
-    def pipeline(self, change: PipelineChange) -> Step:
+    def pipeline(self, change: PipelineChange) -> RemedyStep:
         """Returns the instruction for a new or changed pipeline."""
         common = []
         if change.schedule is not None:
@@ -140,7 +140,7 @@ class Words:
             graphs.insert(0, f"gradient_accumulation_count={change.count}")
             keras.insert(0, f"gradient_accumulation_steps_per_replica={change.count}")
         if not change.stages:
-            return Step(
+            return RemedyStep(
                 "",
                 (
                     f"Keras: model.set_pipelining_options({', '.join(keras)}, ...)",
@@ -155,9 +155,9 @@ class Words:
             f"graphs: ipu.pipelining_ops.pipeline([{functions}], {', '.join(graphs)}, ...)",
         )
         options = {"auto_select_ipus": str(change.ipus)} if change.ipus else {}
-        return Step("", rest, options)
+        return RemedyStep("", rest, options)
 
-    def shards(self, lines: Sequence[str], ipus: int) -> Step:
+    def shards(self, lines: Sequence[str], ipus: int) -> RemedyStep:
         """Returns the instruction for layers on several IPUs.
 
         Args:
@@ -165,10 +165,10 @@ class Words:
             ipus: IPUs of a process.
         """
         scope = "graphs: make the layers of a shard in `with ipu.scopes.ipu_shard(shard):`"
-        return Step("", (*lines, scope), {"auto_select_ipus": str(ipus)})
+        return RemedyStep("", (*lines, scope), {"auto_select_ipus": str(ipus)})
 
 
-class PopxlWords(Words):
+class PopxlInstructions(Instructions):
     """Instructions for programs of PopXL and its addons."""
 
     _OPTIONS = "ir._pb_ir.getSessionOptions()"
@@ -177,21 +177,21 @@ class PopxlWords(Words):
         """Returns the instruction for float16 data and variables."""
         return ("popxl.float16 for streams, variables and factories of variables",)
 
-    def recompute(self, wanted: bool) -> Step:
+    def recompute(self, wanted: bool) -> RemedyStep:
         """Returns the instruction for recomputed activations, or for kept ones."""
         backward = "addons.autodiff(forward)"
         backward = f"addons.recompute_graph({backward})" if wanted else backward
-        return Step("", (f"backward = {backward}",))
+        return RemedyStep("", (f"backward = {backward}",))
 
-    def partials(self) -> Step:
+    def partials(self) -> RemedyStep:
         """Returns the instruction for float16 sums of float16 products."""
         lines = (
             f'{self._OPTIONS}.partialsTypeMatMuls = "half"',
             f'{self._OPTIONS}.convolutionOptions["partialsType"] = "half"',
         )
-        return Step("", lines)
+        return RemedyStep("", lines)
 
-    def proportions(self, values: Mapping[str, float]) -> Step:
+    def proportions(self, values: Mapping[str, float]) -> RemedyStep:
         """Returns the instruction for the part of a tile's memory that temporaries may take."""
         lines = [
             f'{self._OPTIONS}.{kind}Options["availableMemoryProportion"] = "{value}"'
@@ -202,11 +202,11 @@ class PopxlWords(Words):
             f"or available_memory_proportion={value} for single ops ({kind})"
             for kind, value in values.items()
         ]
-        return Step("", tuple(lines))
+        return RemedyStep("", tuple(lines))
 
-    def ipus(self, number: int) -> Step:
+    def ipus(self, number: int) -> RemedyStep:
         """Returns the instruction for the replicas of a number of IPUs."""
-        return Step("", (f"ir.replication_factor for {number} IPUs",))
+        return RemedyStep("", (f"ir.replication_factor for {number} IPUs",))
 
     def batch(self, size: int) -> tuple[str, ...]:
         """Returns the instruction for a micro-batch size."""
@@ -222,7 +222,7 @@ class PopxlWords(Words):
             )
         return tuple(lines)
 
-    def pipeline(self, change: PipelineChange) -> Step:
+    def pipeline(self, change: PipelineChange) -> RemedyStep:
         """Returns the instruction for a new or changed pipeline."""
         lines = list(change.stages)
         count = f"{change.count}" if change.count is not None else "steps"
@@ -241,12 +241,12 @@ class PopxlWords(Words):
             )
         if change.remote_activations:
             lines.append("ops.remote_store of activations, ops.remote_load before they are used")
-        return Step("", tuple(lines))
+        return RemedyStep("", tuple(lines))
 
-    def shards(self, lines: Sequence[str], ipus: int) -> Step:
+    def shards(self, lines: Sequence[str], ipus: int) -> RemedyStep:
         """Returns the instruction for layers on several IPUs."""
         scope = "with popxl.ipu(i):  # makes and calls its graphs; copy_to_ipu between IPUs"
-        return Step("", (*lines, scope))
+        return RemedyStep("", (*lines, scope))
 
     def _state(self, change: PipelineChange) -> list[str]:
         """Returns the lines for optimizer state in remote buffers, whole or split over replicas."""
@@ -265,21 +265,21 @@ class PopxlWords(Words):
         return [] if change.remote_state is None else ["factories.init() for optimizer state"]
 
 
-class PopartWords(Words):
+class PopartInstructions(Instructions):
     """Instructions for programs of PopART."""
 
     def precision(self) -> tuple[str, ...]:
         """Returns the instruction for float16 data and variables."""
         return ('"FLOAT16" in the TensorInfo of inputs, and weights of np.float16',)
 
-    def recompute(self, wanted: bool) -> Step:
+    def recompute(self, wanted: bool) -> RemedyStep:
         """Returns the instruction for recomputed activations, or for kept ones."""
         kind = "Standard" if wanted else "NoRecompute"
-        return Step("", (f"options.autoRecomputation = popart.RecomputationType.{kind}",))
+        return RemedyStep("", (f"options.autoRecomputation = popart.RecomputationType.{kind}",))
 
-    def partials(self) -> Step:
+    def partials(self) -> RemedyStep:
         """Returns the instruction for float16 sums of float16 products."""
-        return Step(
+        return RemedyStep(
             "",
             (
                 'options.partialsTypeMatMuls = "half"',
@@ -287,7 +287,7 @@ class PopartWords(Words):
             ),
         )
 
-    def proportions(self, values: Mapping[str, float]) -> Step:
+    def proportions(self, values: Mapping[str, float]) -> RemedyStep:
         """Returns the instruction for the part of a tile's memory that temporaries may take."""
         lines = [
             f'options.{kind}Options = {{"availableMemoryProportion": "{value}"}}'
@@ -298,15 +298,15 @@ class PopartWords(Words):
             lines.append(
                 f"builder.setAvailableMemoryProportion(output, {values['slice']}) for gathers"
             )
-        return Step("", tuple(lines))
+        return RemedyStep("", tuple(lines))
 
-    def ipus(self, number: int) -> Step:
+    def ipus(self, number: int) -> RemedyStep:
         """Returns the instruction for the replicas of a number of IPUs."""
         lines = (
             f"popart.DeviceManager().acquireAvailableDevice({number})",
             "options.enableReplicatedGraphs = True; options.replicatedGraphCount = ...",
         )
-        return Step("", lines)
+        return RemedyStep("", lines)
 
     def batch(self, size: int) -> tuple[str, ...]:
         """Returns the instruction for a micro-batch size."""
@@ -317,7 +317,7 @@ class PopartWords(Words):
         lines = self._state(state)
         return tuple([*lines, *self._count(count)] if count > 1 else lines)
 
-    def pipeline(self, change: PipelineChange) -> Step:
+    def pipeline(self, change: PipelineChange) -> RemedyStep:
         """Returns the instruction for a new or changed pipeline."""
         lines = list(change.stages)
         if change.stages:
@@ -336,11 +336,11 @@ class PopartWords(Words):
         ):
             if wanted is not None:
                 lines += _location(name, remote=wanted, split=wanted and name == "weight")
-        return Step("", tuple(lines))
+        return RemedyStep("", tuple(lines))
 
-    def shards(self, lines: Sequence[str], ipus: int) -> Step:
+    def shards(self, lines: Sequence[str], ipus: int) -> RemedyStep:
         """Returns the instruction for layers on several IPUs."""
-        return Step(
+        return RemedyStep(
             "",
             (
                 *lines,
@@ -362,14 +362,14 @@ class PopartWords(Words):
         return _location("optimizerState", change.remote_state, bool(change.split_state))
 
 
-def words_of(workload: Workload) -> Words:
+def instructions_for(workload: Workload) -> Instructions:
     """Returns the instructions in the API of a program.
 
     Args:
         workload: the program.
     """
-    known: dict[str, type[Words]] = {POPXL: PopxlWords, POPART: PopartWords}
-    return known.get(workload.api, Words)()
+    known: dict[str, type[Instructions]] = {POPXL: PopxlInstructions, POPART: PopartInstructions}
+    return known.get(workload.api, Instructions)()
 
 
 def _location(name: str, remote: bool, split: bool) -> list[str]:

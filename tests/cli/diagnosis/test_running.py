@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tensorflow_ipu.cli.diagnosis import probe, running
-from tensorflow_ipu.cli.diagnosis.child import Probed, Step
+from tensorflow_ipu.cli.diagnosis.child import Probed, ProbeResult
 from tensorflow_ipu.cli.diagnosis.findings import Level
 
 FACTS = {
@@ -24,7 +24,7 @@ def judged(environment=None, ended="", **changes):
     """The findings if some facts are others, or errors."""
     steps = {}
     for name, facts in {**FACTS, **changes}.items():
-        steps[name] = Step({}, facts) if isinstance(facts, str) else Step(facts, "")
+        steps[name] = ProbeResult({}, facts) if isinstance(facts, str) else ProbeResult(facts, "")
     return running.check(Probed(steps, "run", ended), None, environment or {})
 
 
