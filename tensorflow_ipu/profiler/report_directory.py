@@ -17,7 +17,7 @@ from tensorflow_ipu.configs.enums import ExecutionProfileType
 from tensorflow_ipu.device.system import System
 from tensorflow_ipu.profiler import schema
 from tensorflow_ipu.profiler.export import chrome_trace, html_page, text_report
-from tensorflow_ipu.profiler.host.recorder import HostActivity
+from tensorflow_ipu.profiler.host.activity import HostActivity
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.util import private_files
 from tensorflow_ipu.util.notices import warn_once

@@ -16,7 +16,8 @@ from tensorflow_ipu.compiler import cache, observers
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.configs.poplar_options import SHOWN_LAUNCHES
 from tensorflow_ipu.profiler import report_directory
-from tensorflow_ipu.profiler.host.recorder import HostActivity, Recorder
+from tensorflow_ipu.profiler.host.activity import HostActivity
+from tensorflow_ipu.profiler.host.recorder import Recorder
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.report_data import Executions
 from tensorflow_ipu.profiler.report_directory import ReportOptions

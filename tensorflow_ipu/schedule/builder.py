@@ -145,7 +145,7 @@ class _Visits(NamedTuple):
 def build(description: PipelineDescription) -> Schedule:
     """Returns the schedule of one execution of a pipeline.
 
-    Slots come from the formula in `slots.py`; those in which no stage runs take no time and are
+    Slots come from `slots`; those in which no stage runs take no time and are
     left out. A slot has as many steps as its busiest IPU needs: stages that share an IPU run there
     one after the other, and a recomputation comes before its backward pass. The weights are updated
     in a slot of their own after all backward passes.

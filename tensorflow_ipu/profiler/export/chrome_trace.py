@@ -26,7 +26,7 @@ from tensorflow_ipu.profiler.export.trace.slices import (
     bounded,
     microseconds,
 )
-from tensorflow_ipu.profiler.host.recorder import HostActivity
+from tensorflow_ipu.profiler.host.activity import HostActivity
 from tensorflow_ipu.profiler.report_data import ReportData
 
 _NANOSECONDS = 1e9

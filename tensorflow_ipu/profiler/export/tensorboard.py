@@ -26,7 +26,7 @@ from tensorflow_ipu.util import private_files
 from tensorflow_ipu.versions import tensorboard as installed
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.profiler.host.recorder import HostActivity
+    from tensorflow_ipu.profiler.host.activity import HostActivity
 
 
 # --- Trace for the profile plugin ---

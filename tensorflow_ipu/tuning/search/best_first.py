@@ -2,7 +2,7 @@
 
 Single changes are planned first, within half of the plans, then combinations. The objective is
 elements per second; a configuration that exceeds the memory gets less. The next candidate is the
-one with the highest estimate, made from a plan without its last change (`guess.py`). Candidates
+one with the highest estimate, made from a plan without its last change (`Guess`). Candidates
 that are estimated not to fit are planned last, but extended by further changes. Configurations that
 another one beats in memory and in speed are extended last. The search ends at the limit of plans,
 or when no candidate is left: it covers a small space completely.

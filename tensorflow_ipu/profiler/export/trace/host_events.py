@@ -8,7 +8,7 @@ from typing import Any
 
 from tensorflow_ipu.profiler.export.trace.slices import Event, microseconds
 from tensorflow_ipu.profiler.export.trace.slices import about as _about
-from tensorflow_ipu.profiler.host.recorder import (
+from tensorflow_ipu.profiler.host.activity import (
     COMPILE,
     LAUNCH,
     LOAD,
