@@ -145,10 +145,10 @@ class _Visits(NamedTuple):
 def build(description: PipelineDescription) -> Schedule:
     """Returns the schedule of one execution of a pipeline.
 
-    Slots come from `slots`; those in which no stage runs take no time and are
-    left out. A slot has as many steps as its busiest IPU needs: stages that share an IPU run there
-    one after the other, and a recomputation comes before its backward pass. The weights are updated
-    in a slot of their own after all backward passes.
+    Slots come from `forward_slots` and `backward_slots`; those in which no stage runs take no time
+    and are left out. A slot has as many steps as its busiest IPU needs: stages that share an IPU
+    run there one after the other, and a recomputation comes before its backward pass. The weights
+    are updated in a slot of their own after all backward passes.
 
     Args:
         description: the pipeline. Whether the schedule supports its count is not checked here.
