@@ -30,7 +30,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from tensorflow_ipu.compiler import observers, report_requests
+from tensorflow_ipu.compiler import observers
 from tensorflow_ipu.compiler.checks import capacity
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.profiler import report_directory
@@ -117,7 +117,7 @@ def without_hooks():
     """Takes the calls of reports and of the memory check out of the compiler."""
     nothing = mock.Mock()
     with contextlib.ExitStack() as stack:
-        for module in (observers, report_requests):
+        for module in (observers, observers):
             stack.enter_context(mock.patch.object(module, "compiled", nothing))
         stack.enter_context(mock.patch.object(capacity, "check", nothing))
         yield

@@ -10,8 +10,7 @@ from tensorflow.core.framework import op_def_pb2
 from tensorflow.python.client import pywrap_tf_session
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler.checks import verify
-from tensorflow_ipu.compiler.operators import advice, table
+from tensorflow_ipu.compiler.checks import operator_table, verify
 from tensorflow_ipu.runtime import native
 
 _UNBROKEN = "\0"
@@ -115,17 +114,17 @@ def classified() -> dict[str, dict[str, str]]:
             found["dropped"][op.name] = ""
         elif refusal is not None:
             found["refused"][op.name] = _why_refused(op.name, refusal)
-        elif op.name in table.ON_CHIP:
+        elif op.name in operator_table.ON_CHIP:
             found["on the chip"][op.name] = ""
         else:
-            found["here only"][op.name] = table.reason(op.name)
+            found["here only"][op.name] = operator_table.reason(op.name)
     return found
 
 
 def _why_refused(op: str, refusal: str) -> str:
-    if op in table.ON_CHIP:
+    if op in operator_table.ON_CHIP:
         return "it would compile for an IPU, but TensorFlow has no kernel that could run it here"
-    return table.NOT_ON_CHIP.get(op, refusal)
+    return operator_table.NOT_ON_CHIP.get(op, refusal)
 
 
 def _names(ops: list[str]) -> str:
@@ -136,7 +135,7 @@ def _names(ops: list[str]) -> str:
 
 
 def _with_inputs(op: str) -> str:
-    inputs = table.ON_CHIP[op]
+    inputs = operator_table.ON_CHIP[op]
     return f"{op}({', '.join(inputs)})" if inputs else op
 
 
@@ -159,7 +158,7 @@ def render() -> str:
     )
     instead = "\n".join(
         f"| {', '.join(f'`{start}`' for start in starts)} | {text} |"
-        for starts, text in advice.INSTEAD
+        for starts, text in operator_table.INSTEAD
     )
     return "\n".join(
         [

@@ -18,7 +18,7 @@ from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
 from tensorflow_ipu.api.ipu_compiler import Results
-from tensorflow_ipu.applications import application, file, host_step, values
+from tensorflow_ipu.applications import application, file, host_step
 from tensorflow_ipu.compiler import current_scope, strategy_scope
 from tensorflow_ipu.compiler import trace as trace_lib
 from tensorflow_ipu.compiler.cluster import Cluster
@@ -74,7 +74,7 @@ def experimental_application_compile_op(
     parameters = _parameters(func, len(structure))
     flat = [ops.convert_to_tensor(value) for value in nest.flatten(structure)]
     cluster = _trace(func, structure, flat)
-    captures = values.CapturedValues(cluster, len(flat), freeze_variables)
+    captures = host_step.CapturedValues(cluster, len(flat), freeze_variables)
     names = _names(parameters, structure)
     ordinal = _ordinal()
 

@@ -26,8 +26,9 @@ import numpy as np
 from tensorflow.python.framework import dtypes, ops, tensor_shape, tensor_util
 from tensorflow.python.framework import tensor as tensor_lib
 
-from tensorflow_ipu.applications import engine, file, host_step
+from tensorflow_ipu.applications import file, host_step
 from tensorflow_ipu.applications.application import Application, Signature, Specs
+from tensorflow_ipu.applications.application import start as start_engine
 from tensorflow_ipu.configs.ranges import INT32, Range
 from tensorflow_ipu.runtime import interpreter, native
 from tensorflow_ipu.util.short_repr import shows
@@ -274,7 +275,7 @@ def _started(
     """Returns the name of the engine as a tensor that has it started."""
 
     def start(*values: Any) -> str:
-        engine.start(application, name, list(values), timeout)
+        start_engine(application, name, list(values), timeout)
         return name
 
     return host_step.run(start, inputs, "embedded_runtime_start")

@@ -10,8 +10,8 @@ from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import op_def_registry
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler.operators import table
-from tensorflow_ipu.compiler.workload import settings
+from tensorflow_ipu.compiler.checks import operator_table
+from tensorflow_ipu.compiler.workload import describe
 from tensorflow_ipu.costs.chip import collectives
 from tensorflow_ipu.runtime import native
 
@@ -45,7 +45,7 @@ def test_every_op_of_a_set_exists(name, definitions) -> None:
 
 def test_own_ops_are_those_of_the_native_library(definitions) -> None:
     assert all(op_names.is_own(op) for op in definitions)
-    assert not any(op_names.is_own(op) for op in table.ON_CHIP)
+    assert not any(op_names.is_own(op) for op in operator_table.ON_CHIP)
 
 
 def test_ops_that_run_functions(definitions) -> None:
@@ -63,7 +63,7 @@ def test_ops_that_write_variables() -> None:
 
     So do ops on other resources: lists, and generators of random numbers.
     """
-    known = {op: op_def_registry.get(op) for op in table.ON_CHIP}
+    known = {op: op_def_registry.get(op) for op in operator_table.ON_CHIP}
     writers = {
         op
         for op, definition in known.items()
@@ -127,7 +127,7 @@ def test_every_collective_on_links_has_a_cost() -> None:
 
 def test_options_that_merge_collectives_are_passed_to_the_planner() -> None:
     named = {row.merged_up_to for row in op_names.COLLECTIVES.values()} - {""}
-    assert named <= set(settings.MERGING)
+    assert named <= set(describe.MERGING)
 
 
 def test_checks_that_the_native_library_drops() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.api import loops
-from tensorflow_ipu.compiler import strategy_scope, tf_functions
+from tensorflow_ipu.compiler import launch, strategy_scope
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.feeds import common, ipu_infeed_queue, ipu_outfeed_queue
 from tensorflow_ipu.feeds.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue
@@ -88,7 +88,7 @@ class ModelProgram:
     @property
     def traced(self) -> Any:
         """The `tf.function` that has the graph of the program once it has run."""
-        return tf_functions.without_jit(self._function)
+        return launch.without_jit(self._function)
 
     def restart(self, dataset: tf.data.Dataset) -> None:
         """Lets the next execution read from the beginning of a dataset.

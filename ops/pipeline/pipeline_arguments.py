@@ -12,8 +12,8 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import math_ops
 
 from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
-from tensorflow_ipu.compiler.ir import node_sharding
-from tensorflow_ipu.compiler.ir.node_sharding import ALL_IPUS
+from tensorflow_ipu.compiler.ir import function_nodes
+from tensorflow_ipu.compiler.ir.function_nodes import ALL_IPUS
 from tensorflow_ipu.configs.ranges import INT32, Range
 from tensorflow_ipu.feeds import ipu_infeed_queue, ipu_outfeed_queue
 from tensorflow_ipu.ops.pipeline.types import PipelineStageOptions
@@ -141,7 +141,7 @@ def resolved(devices: tuple[tuple[int, ...], ...], highest: int) -> tuple[tuple[
 
 def named_ipus(op: ops.Operation) -> tuple[int, ...]:
     """Returns the IPUs that a scope in a stage has put an op on; empty without one."""
-    return node_sharding.node_ipus(op.node_def)
+    return function_nodes.node_ipus(op.node_def)
 
 
 def share_ipus(devices: tuple[tuple[int, ...], ...]) -> bool:

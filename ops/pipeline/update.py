@@ -15,8 +15,8 @@ from tensorflow.python.util import nest
 
 from tensorflow_ipu.api.eager import backprop
 from tensorflow_ipu.api.gradient_accumulation import MiniBatches
-from tensorflow_ipu.compiler.ir import node_sharding
-from tensorflow_ipu.compiler.ir.node_sharding import ALL_IPUS
+from tensorflow_ipu.compiler.ir import function_nodes
+from tensorflow_ipu.compiler.ir.function_nodes import ALL_IPUS
 from tensorflow_ipu.compiler.ir.program import SHARDING_ATTRIBUTE
 from tensorflow_ipu.ops.pipeline.pipeline_arguments import PipelineArguments
 from tensorflow_ipu.ops.pipeline.stages import StageRunner, handle_key, stage_scope
@@ -224,9 +224,9 @@ def _place(operations: list[ops.Operation], rule: Callable[[ops.Operation], int 
 
 
 def _ipu(op: ops.Operation) -> int | None:
-    found = node_sharding.node_ipus(op.node_def)
+    found = function_nodes.node_ipus(op.node_def)
     return found[0] if found else None
 
 
 def _sharding(ipu: int) -> attr_value_pb2.AttrValue:
-    return node_sharding.sharding_attribute([ipu])
+    return function_nodes.sharding_attribute([ipu])

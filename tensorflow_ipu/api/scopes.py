@@ -14,7 +14,7 @@ from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.ops import variable_scope
 
 from tensorflow_ipu.compiler import trace
-from tensorflow_ipu.compiler.ir import node_sharding
+from tensorflow_ipu.compiler.ir import function_nodes
 from tensorflow_ipu.compiler.ir.program import (
     FRONTEND_ATTRIBUTE,
     OUTSIDE_ATTRIBUTE,
@@ -112,13 +112,13 @@ def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
     indices = list(index) if isinstance(index, Iterable) else [index]
     for value in indices:
         whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        if not whole or (value < 0 and (value != node_sharding.ALL_IPUS or len(indices) > 1)):
+        if not whole or (value < 0 and (value != function_nodes.ALL_IPUS or len(indices) > 1)):
             raise ValueError(
                 "The index of ipu_shard must be an int >= 0, or an iterable of such ints, or -1 "
                 f"for all IPUs. Received: index={index!r}"
             )
     gradient_hooks.follow_shards()
-    attribute = node_sharding.sharding_attribute([int(value) for value in indices])
+    attribute = function_nodes.sharding_attribute([int(value) for value in indices])
     with _attr_scope({SHARDING_ATTRIBUTE: attribute}):
         yield
 

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy.typing as npt
 from tensorflow.core.framework import function_pb2, node_def_pb2
-from tensorflow.python.framework import dtypes, errors, tensor_shape
+from tensorflow.python.eager import context
+from tensorflow.python.framework import constant_op, dtypes, errors, ops, tensor_shape
 from tensorflow.python.framework import tensor as tensor_lib
+from tensorflow.python.ops import resource_variable_ops
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler import ahead_of_time
 from tensorflow_ipu.compiler.analysis import host_evaluation
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.runtime import interpreter, native
 from tensorflow_ipu.util.short_repr import shows
 
 #: Prefix of the names of inputs.
 INPUT_PREFIX = "XLA_Args/"
-
 _RECEIVE, _SEND = "IpuApplicationReceive", "IpuApplicationSend"
 # Op -> how it depends on this process.
 _LEFT_BEHIND = {
     **dict.fromkeys(op_names.PYTHON_CALLS, "calls Python"),
     **dict.fromkeys(op_names.TABLE_OPS, "uses a host embedding"),
 }
-
 Specs = tuple[tensor_lib.TensorSpec, ...]
 
 
@@ -280,3 +282,53 @@ def _streamed(
             tensor_lib.TensorSpec(shape, dtype, f"{kind}_{number}.{index}")
             for index, (dtype, shape) in enumerate(feed)
         )
+
+
+# --- Engines that run applications in the native library until the process ends ---
+
+# One engine is started at a time, so that each is started once.
+_LOCK = threading.Lock()
+
+
+def start(application: Application, name: str, inputs: list[Any], timeout: int) -> None:
+    """Starts an engine, unless one of that name is running, which goes on unchanged.
+
+    Args:
+        application: the application to run.
+        name: name of the engine.
+        inputs: a NumPy array for each input.
+        timeout: microseconds to wait for a batch before the program is flushed.
+
+    Raises:
+        tf.errors.AlreadyExistsError: If the engine of that name runs another program.
+    """
+    infeeds, outfeeds = application.infeeds, application.outfeeds
+    outputs = [spec for outfeed in outfeeds for spec in outfeed]
+    streamed = application.signature.streamed_inputs
+    with interpreter.TRACING, _LOCK, context.eager_mode(), ops.device("/device:CPU:0"):
+        # The engine has references of its own to the variables.
+        values = [_value(argument, value) for argument, value in application.bound(inputs)]
+        native.ops().ipu_application_start(
+            name,
+            application.fingerprint,
+            application.library.SerializeToString(),
+            application.entry,
+            application.replicas,
+            timeout,
+            [getattr(value, "handle", value) for value in values],
+            num_results=len(application.results),
+            infeed_sizes=list(map(len, infeeds)),
+            input_types=[spec.dtype for spec in streamed],
+            input_shapes=[spec.shape for spec in streamed],
+            outfeed_sizes=list(map(len, outfeeds)),
+            output_types=[spec.dtype for spec in outputs],
+            output_shapes=[spec.shape for spec in outputs],
+        )
+
+
+def _value(argument: ApplicationArgument, value: Any) -> Any:
+    """Returns a variable or a tensor on the host."""
+    tensor = constant_op.constant(value, argument.spec.dtype)
+    if not argument.is_variable:
+        return tensor
+    return resource_variable_ops.ResourceVariable(tensor, trainable=False)

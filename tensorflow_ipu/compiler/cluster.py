@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tensorflow.core.framework import function_pb2
+from tensorflow.core.framework import function_pb2, node_def_pb2, op_def_pb2
 from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.framework import constant_op, dtypes, ops
@@ -18,7 +18,6 @@ from tensorflow.python.framework import function as legacy_function
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.util import compat
 
-from tensorflow_ipu.compiler.ir import legacy_calls
 from tensorflow_ipu.compiler.sources import source_map
 from tensorflow_ipu.runtime import native
 from tensorflow_ipu.util.short_repr import shows
@@ -26,12 +25,58 @@ from tensorflow_ipu.util.short_repr import shows
 if TYPE_CHECKING:
     from tensorflow_ipu.compiler.executable import Executable
 
+
+# `tensorflow.python.framework.function.Defun` makes such functions.
+
+
+def rewrite(library: function_pb2.FunctionDefLibrary) -> None:
+    """Makes `PartitionedCall` nodes of all calls by name.
+
+    Args:
+        library: functions, changed in place.
+    """
+    signatures = {function.signature.name: function.signature for function in library.function}
+    for function in library.function:
+        # The names of the results of each call, in order: references name them.
+        results: dict[str, list[str]] = {}
+        for node in function.node_def:
+            if node.op in signatures:
+                signature = signatures[node.op]
+                _rewrite_node(node, signature)
+                results[node.name] = [result.name for result in signature.output_arg]
+        if results:
+            _rewrite_references(function, results)
+
+
+def _rewrite_node(node: node_def_pb2.NodeDef, signature: op_def_pb2.OpDef) -> None:
+    node.op = "StatefulPartitionedCall" if signature.is_stateful else "PartitionedCall"
+    node.attr["f"].func.name = signature.name
+    for name, arguments in (("Tin", signature.input_arg), ("Tout", signature.output_arg)):
+        node.attr[name].list.Clear()
+        node.attr[name].list.type.extend(argument.type for argument in arguments)
+
+
+def _rewrite_references(function: function_pb2.FunctionDef, results: dict[str, list[str]]) -> None:
+    def renamed(reference: str) -> str:
+        node, separator, output = reference.partition(":")
+        if not separator or node not in results:
+            return reference
+        return f"{node}:output:{results[node].index(output.partition(':')[0])}"
+
+    for node in function.node_def:
+        for index, reference in enumerate(node.input):
+            node.input[index] = renamed(reference)
+    for key, reference in list(function.ret.items()):
+        function.ret[key] = renamed(reference)
+
+
+# --- `Cluster` ---
+
 _ids = itertools.count()
 # Most elements of a shape or a list of axes. Anything larger is data.
 _LARGEST_CONSTANT = 16
 # Attribute of graphs with the Clusters that they launch.
 _CLUSTERS = "_ipu_clusters"
-
 # The launch op in a graph knows its Cluster by name. Weak: a Cluster lives as long as the graphs
 # that launch it.
 _clusters: weakref.WeakValueDictionary[str, Cluster] = weakref.WeakValueDictionary()
@@ -138,7 +183,7 @@ class Cluster:
         library = function_pb2.FunctionDefLibrary(
             function=[function.definition for function in found.values()]
         )
-        legacy_calls.rewrite(library)
+        rewrite(library)
         return library
 
     def variable_names(self) -> dict[int, str]:

@@ -26,7 +26,6 @@ from tensorflow_ipu.compiler import (
     placed_clusters,
     pre_compile,
     refusals,
-    report_requests,
     store,
 )
 from tensorflow_ipu.compiler.analysis import (
@@ -35,27 +34,26 @@ from tensorflow_ipu.compiler.analysis import (
     outside_compilation,
     pipeline_plan,
 )
+from tensorflow_ipu.compiler.analysis.constants import Constants
 from tensorflow_ipu.compiler.cache import CACHE
 from tensorflow_ipu.compiler.checks import (
     accumulation,
     capacity,
-    feeds,
+    dropped_checks,
+    placement,
     replica_uniform,
-    shard_inputs,
     updates,
     user_ops,
 )
+from tensorflow_ipu.compiler.checks import operators as operator_check
 from tensorflow_ipu.compiler.executable import Executable
-from tensorflow_ipu.compiler.ir import collectives, node_sharding
+from tensorflow_ipu.compiler.ir import collectives, function_nodes
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.compiler.listing import program_listing
-from tensorflow_ipu.compiler.operators import check as operator_check
-from tensorflow_ipu.compiler.operators import dropped_checks
-from tensorflow_ipu.compiler.operators.constants import Constants
+from tensorflow_ipu.compiler.observers import Progress
 from tensorflow_ipu.compiler.passes import runner
-from tensorflow_ipu.compiler.progress import Progress
-from tensorflow_ipu.compiler.sources import origins
+from tensorflow_ipu.compiler.sources import source_map
 from tensorflow_ipu.device import system
 from tensorflow_ipu.runtime import events, interpreter, native
 
@@ -113,11 +111,11 @@ def _compiled(
         pre_compile.check(program, target)
     target = _with_replicas(program, target, to_file)
     refusals.check(program)
-    shard_inputs.check(program)
+    placement.check_collective_inputs(program)
     checks = dropped_checks.find(program)
     progress = Progress(cluster.id, 1 + len(passes.PIPELINE), target.flags.show_progress_bar)
     runner.run(program, target, progress)
-    feeds.check(program)
+    placement.check_feeds(program)
     user_ops.check(program, target)
     collectives.check_groups(program, target.replicas)
     replica_uniform.check(program, target.replicas)
@@ -139,7 +137,7 @@ def _with_replicas(program: Program, target: Target, to_file: bool) -> Target:
     needs_device = to_file or not host_evaluation.is_host_evaluated(program, target)
     if not needs_device and not target.is_configured:
         return target
-    ipus = node_sharding.ipus_used(program)
+    ipus = function_nodes.ipus_used(program)
     replicas = target.system.replication_factor(target.ordinal, ipus) * target.system.process_count
     return dataclasses.replace(target, replicas=replicas)
 
@@ -191,7 +189,7 @@ def _executable(
         fingerprint=digest,
         ordinal=target.ordinal,
         replicas=target.replicas,
-        ipus_used=node_sharding.ipus_used(program),
+        ipus_used=function_nodes.ipus_used(program),
         arguments=_argument_specs(cluster, program, target),
         results=tuple(
             tensor_spec.TensorSpec(output.shape, output.dtype) for output in cluster.graph.outputs
@@ -200,7 +198,7 @@ def _executable(
         entry=program.entry,
         on_device=not host_evaluation.is_host_evaluated(program, target),
         pipeline=pipeline_plan.plan(program, target.system),
-        sources=origins.Sources(cluster),
+        sources=source_map.Sources(cluster),
         remote_memory=remote_memory,
         system=target.system,
         meeting_fingerprint=_meeting_fingerprint(program, target),
@@ -212,7 +210,7 @@ def _executable(
     weakref.finalize(executable, native.forget_executable, executable.id).atexit = False
     accumulation.check(program, lambda: executable.ops)
     observers.compiled(executable)  # a program that does not fit has a report, too
-    report = report_requests.compiled(executable)
+    report = observers.write_reports(executable)
     capacity.check(executable, cluster.graph, report)
     return executable
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from tensorflow.core.framework import function_pb2
 from tensorflow.python.framework import tensor_spec
 
-from tensorflow_ipu.compiler import gc_pause
 from tensorflow_ipu.compiler.analysis import memory_options, pipeline_plan
-from tensorflow_ipu.compiler.ir import call_tree, function_graphs, records
+from tensorflow_ipu.compiler.ir import function_graphs, records
 from tensorflow_ipu.compiler.listing import copies as copies_lib
 from tensorflow_ipu.compiler.listing import program_listing, variable_placement
-from tensorflow_ipu.compiler.sources import origins as sources_lib
+from tensorflow_ipu.compiler.sources import source_map as sources_lib
 from tensorflow_ipu.device import attachment
 from tensorflow_ipu.runtime import native
+from tensorflow_ipu.util import gc_pause
 from tensorflow_ipu.util.short_repr import shows
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ class Executable:
         return found
 
     @functools.cached_property
-    def tree(self) -> call_tree.Call:
+    def tree(self) -> records.Call:
         """The ops as a tree of functions."""
-        return call_tree.call_tree(self._importer, self.entry, self.ops)
+        return records.call_tree(self._importer, self.entry, self.ops)
 
     @functools.cached_property
     def _importer(self) -> function_graphs.FunctionImporter:
@@ -110,9 +110,9 @@ class Executable:
 
     def tile_counts(self, dtype: str, shape: tuple[int, ...]) -> list[tuple[int, int]]:
         """Returns the tiles of an op's result of some type and shape, with their elements."""
-        from tensorflow_ipu.compiler.workload import tile_counts
+        from tensorflow_ipu.compiler.workload import describe
 
-        return tile_counts.tile_counts(dtype, shape, self.settings.compute_tiles)
+        return describe.tile_counts(dtype, shape, self.settings.compute_tiles)
 
     # The planner is imported by the properties that need it: importing TensorFlow imports this
     # module, and most programs are never planned.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import os
 import re
 import sys
 import threading
@@ -13,16 +14,18 @@ from typing import Any
 
 from absl import logging
 
-from tensorflow_ipu.configs import flags, poplar_options, translate
+from tensorflow_ipu.configs import chips, flags, poplar_options, translate, validation
 from tensorflow_ipu.configs.enums import DeviceConnectionType, Effect
+from tensorflow_ipu.configs.flags import Flags
 from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig, attach_with
+from tensorflow_ipu.configs.machine import MOST_IPUS, Machine, selection_permutation
 from tensorflow_ipu.configs.proto import ipu_options_pb2
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
-from tensorflow_ipu.device import caller, process
-from tensorflow_ipu.device.attachment import AttachedDevice, System
-from tensorflow_ipu.device.selection import build
+from tensorflow_ipu.device import process
+from tensorflow_ipu.device.attachment import AttachedDevice, System, ipus_reserved
 from tensorflow_ipu.util import errors
 from tensorflow_ipu.util.notices import warn_once
+from tensorflow_ipu.versions import packages
 
 __all__ = [
     "AttachedDevice",
@@ -38,6 +41,144 @@ __all__ = [
     "reset_ipu_configuration",
     "subscribe",
 ]
+
+
+# --- The line of the user's program that a call came from ---
+
+
+def line() -> str:
+    """Returns the innermost running line of a file that is of no library: `/path/train.py:12`.
+
+    Returns:
+        The absolute path of the file and the line; empty if there is none.
+    """
+    folders = tuple(_folders())
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = os.path.abspath(frame.f_code.co_filename)
+        if not file.startswith(folders):
+            return f"{file}:{frame.f_lineno}" if os.path.isfile(file) else ""
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return ""
+
+
+def _folders() -> list[str]:
+    """Returns the folders of this package and of the libraries that are loaded."""
+    files = [__file__.rsplit(f"{os.sep}device{os.sep}", 1)[0] + os.sep]
+    for name in packages.LIBRARIES:
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file:
+            files.append(os.path.dirname(os.path.abspath(file)) + os.sep)
+    return files
+
+
+# --- The IPUs of each TensorFlow IPU device, by the options ---
+
+
+def build(options: IpuOptions, parsed: Flags, generation: int, with_models: bool = False) -> System:
+    """Checks options and gives every device its IPUs.
+
+    Args:
+        options: the options, with a value for each.
+        parsed: the flags of the process.
+        generation: the generation of the result.
+        with_models: whether a device may have more IPUs than the machine: then it is a model.
+
+    Returns:
+        The system, attached to nothing yet.
+
+    Raises:
+        Exception: as for `system.configure_ipu_system`.
+    """
+    config = translate.from_options(options)
+    validation.check(config, parsed.use_ipu_model)
+    poplar_options.check(config)
+    machine = _machine(config, parsed)
+    return System(
+        generation=generation,
+        config=config,
+        options=options,
+        devices=_devices(config, machine, with_models),
+        machine=machine,
+        flags=parsed,
+    )
+
+
+def _machine(config: IPUConfig, parsed: Flags) -> Machine:
+    """Returns the machine: the model if the flags say so, otherwise the requested chip's."""
+    connection = config.device_connection
+    if parsed.use_ipu_model:
+        tiles = config.ipu_model.tiles_per_ipu or max(0, parsed.ipu_model_tiles)
+        chip = chips.get(config.ipu_model.version)
+        return Machine(chip.with_tiles(tiles) if tiles else chip, is_model=True)
+    if connection.type.attaches:
+        return Machine(flags.chip())
+    return Machine(chips.get(connection.version))
+
+
+def _devices(config: IPUConfig, machine: Machine, with_models: bool) -> tuple[AttachedDevice, ...]:
+    """Returns the devices with their IPUs in selection order."""
+    busy: set[int] = set()
+    devices = []
+    by_id = bool(config.select_ipus)
+    for ordinal, value in enumerate(config.select_ipus or config.auto_select_ipus or [1]):
+        connection = config.device_connection.type
+        if machine.is_model or (not by_id and not connection.attaches):
+            ipus = _numbered(ordinal, value, len(busy), machine)
+        elif with_models and not by_id and value > machine.num_ipus:
+            beyond = sum(ipu >= machine.num_ipus for ipu in busy)
+            ipus = _numbered(ordinal, value, machine.num_ipus + beyond, machine)
+        else:
+            ipus = _select(ordinal, value, by_id, busy, connection, machine)
+        order = selection_permutation(config.selection_order, len(ipus))
+        devices.append(AttachedDevice(ordinal, tuple(ipus[i] for i in order), machine.chip))
+        busy.update(ipus)
+    return tuple(devices)
+
+
+def _numbered(ordinal: int, count: int, start: int, machine: Machine) -> tuple[int, ...]:
+    """Returns IPUs without a place in the machine: the model's, or for compilation only."""
+    rule = f"from 1 to {MOST_IPUS}" + ("" if machine.is_model else ", a power of two")
+    if not 1 <= count <= MOST_IPUS or (not machine.is_model and ipus_reserved(count) != count):
+        raise errors.failed_precondition(
+            f"Unsupported number of IPUs requested for ordinal {ordinal}: {count}. The number of "
+            f"IPUs must be {rule}."
+        )
+    return tuple(range(start, start + count))
+
+
+def _select(
+    ordinal: int,
+    value: int,
+    by_id: bool,
+    busy: set[int],
+    connection: DeviceConnectionType,
+    machine: Machine,
+) -> tuple[int, ...]:
+    """Returns the IPUs of the machine, by id of the listing or by number."""
+    if not by_id and value not in machine.sizes:
+        raise errors.failed_precondition(
+            f"Unsupported number of IPUs requested for ordinal {ordinal}: {value}. {machine.offer}"
+        )
+    taken = busy if connection is DeviceConnectionType.ALWAYS else set()
+    if by_id:
+        found = machine.by_id(value)
+        wanted = f"id {value} of the listing (0 to {len(machine.configurations) - 1})"
+    else:
+        # A device that attaches later may share IPUs, but only if there are no others.
+        found = machine.by_count(value, busy) or machine.by_count(value, taken)
+        wanted = f"{value} IPU(s)"
+    if found is None or taken & set(found.ipus):
+        raise errors.invalid_argument(
+            f"No device matches the requested configuration for ordinal {ordinal}: {wanted}, with "
+            f"{len(busy)} of {machine.num_ipus} IPUs in use by the devices before it."
+        )
+    return found.ipus
+
+
+# --- The attached system: which IPUs each device has; attaching and detaching it ---
 
 # Forms of a device name: "IPU:0", "/device:IPU:0", "/job:x/replica:0/task:0/device:IPU:0".
 _DEVICE_NAME = re.compile(
@@ -188,7 +329,7 @@ def _apply(
     poplar_options.check_environment()
     with _state.change:
         built = build(_options(config), flags.parsed(), _state.generation + 1, with_models)
-        system = dataclasses.replace(built, configured_at=caller.line())
+        system = dataclasses.replace(built, configured_at=line())
         if _state.configured is not None:
             if system.same_settings(_state.configured):
                 return

@@ -12,7 +12,7 @@ from tensorflow.python.framework import ops
 from tensorflow.python.ops.variables import VariableSynchronization
 from tensorflow.python.util import nest
 
-from tensorflow_ipu.compiler import tf_functions, trace
+from tensorflow_ipu.compiler import launch, trace
 from tensorflow_ipu.distributed import host_collective_ops, read_variables, transport
 from tensorflow_ipu.distributed.instances import Instances
 from tensorflow_ipu.strategy.extended import IPUExtended
@@ -83,7 +83,7 @@ class GraphStrategy(InstanceStrategy):
         Raises:
             ValueError: If `fn` is an ordinary Python function in eager mode.
         """
-        is_function = isinstance(fn, (tf_functions.Function, tf_functions.ConcreteFunction))
+        is_function = isinstance(fn, (launch.Function, launch.ConcreteFunction))
         if context.executing_eagerly() or is_function or trace.in_cluster():
             return super().run(fn, args, kwargs, options)
         # Not that of IPUStrategy, which would compile all of it.

@@ -17,8 +17,7 @@ from tensorflow.python.framework import (
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.util import nest
 
-from tensorflow_ipu.compiler import strategy_scope
-from tensorflow_ipu.compiler.passes import synthetic_data
+from tensorflow_ipu.compiler import strategy_scope, synthetic_data
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.configs.ranges import INT32, Range, shown

@@ -9,9 +9,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tensorflow_ipu.compiler import gc_pause
 from tensorflow_ipu.configs import flags, poplar_options
 from tensorflow_ipu.configs.enums import ExecutionProfileType
 from tensorflow_ipu.device.system import System
@@ -19,12 +17,8 @@ from tensorflow_ipu.profiler import schema
 from tensorflow_ipu.profiler.export import chrome_trace, html_page, text_report
 from tensorflow_ipu.profiler.host.activity import HostActivity
 from tensorflow_ipu.profiler.report import Report
-from tensorflow_ipu.util import private_files
+from tensorflow_ipu.util import gc_pause, private_files
 from tensorflow_ipu.util.notices import warn_once
-
-if TYPE_CHECKING:
-    pass
-
 
 # --- Options ---
 

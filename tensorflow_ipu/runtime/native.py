@@ -4,25 +4,217 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy.typing as npt
 import tensorflow as tf
+from tensorflow.python.eager import context
 from tensorflow.python.framework import errors
 
 from tensorflow_ipu.device import process, system
-from tensorflow_ipu.runtime import eager_errors, interpreter, native_library
+from tensorflow_ipu.runtime import interpreter
+from tensorflow_ipu.versions import built_for
 
-native_library.list_devices()
+# Called with the address of a request.
+Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+# Name, type of the result, types of the arguments: what native/engine/c_api.cc declares.
+_FUNCTIONS = (
+    ("tfipu_tensorflow_version", ctypes.c_char_p),
+    ("tfipu_free", None, ctypes.c_void_p),
+    ("tfipu_set_compiler", None, Callback),
+    ("tfipu_set_error_writer", None, Callback),
+    ("tfipu_error_text", ctypes.c_void_p, ctypes.c_void_p),
+    ("tfipu_reply_error_text", None, ctypes.c_void_p, ctypes.c_char_p),
+    ("tfipu_request_text", ctypes.c_void_p, ctypes.c_void_p),
+    (
+        "tfipu_reply",
+        None,
+        ctypes.c_void_p,
+        ctypes.c_char_p,
+        ctypes.c_char_p,
+        ctypes.c_int64,
+        ctypes.c_char_p,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_char_p,
+        ctypes.c_int,
+    ),
+    ("tfipu_reply_error", None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p),
+    ("tfipu_attach", None, ctypes.c_int64, ctypes.c_int),
+    ("tfipu_list_devices", None),
+    ("tfipu_wait_idle", ctypes.c_int, ctypes.c_int64),
+    (
+        "tfipu_placed_library",
+        ctypes.c_void_p,
+        ctypes.c_char_p,
+        ctypes.POINTER(ctypes.c_int64),
+    ),
+    ("tfipu_gone_clusters", ctypes.c_void_p),
+    ("tfipu_forget_cluster", None, ctypes.c_char_p),
+    ("tfipu_forget_executable", None, ctypes.c_char_p),
+    ("tfipu_drop_feed", None, ctypes.c_char_p, ctypes.c_int),
+    (
+        "tfipu_fill_infeed",
+        None,
+        ctypes.c_char_p,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.POINTER(ctypes.c_int),
+        ctypes.POINTER(ctypes.c_int),
+        ctypes.POINTER(ctypes.c_int64),
+        ctypes.c_int64,
+        ctypes.POINTER(ctypes.c_void_p),
+    ),
+    (
+        "tfipu_take_outfeed",
+        ctypes.c_int64,
+        ctypes.c_char_p,
+        ctypes.c_int,
+        ctypes.c_int64,
+        ctypes.POINTER(ctypes.c_void_p),
+    ),
+    ("tfipu_counts", None, ctypes.POINTER(ctypes.c_int64)),
+    ("tfipu_connect", None, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64, ctypes.c_void_p),
+    ("tfipu_stop_launches", None, ctypes.c_int64),
+    ("tfipu_shut_down", None, ctypes.c_int64),
+    ("tfipu_reset_seed", None, ctypes.c_int, ctypes.c_int64, ctypes.c_int),
+    ("tfipu_enable_events", None, ctypes.c_int),
+    ("tfipu_drain_events", ctypes.c_void_p),
+    (
+        "tfipu_statistics",
+        None,
+        ctypes.c_char_p,
+        ctypes.POINTER(ctypes.c_int64),
+        ctypes.POINTER(ctypes.c_double),
+    ),
+    ("tfipu_log_launches", None, ctypes.c_char_p, ctypes.c_char_p),
+    ("tfipu_kernel_available", ctypes.c_int, ctypes.c_char_p, ctypes.c_int64),
+    (
+        "tfipu_check_user_op",
+        ctypes.c_void_p,
+        ctypes.c_char_p,
+        ctypes.c_int64,
+        ctypes.POINTER(ctypes.c_int),
+    ),
+)
+
+
+def library_path() -> Path:
+    """Returns where the native library is installed.
+
+    Raises:
+        ImportError: If it is not there.
+    """
+    folders = built_for.plugin_folders()
+    for folder in folders:
+        if (folder / built_for.LIBRARY).exists():
+            return folder / built_for.LIBRARY
+    raise ImportError(
+        f"The native library of tensorflow_ipu, {built_for.LIBRARY}, is not in "
+        f"{' or '.join(dict.fromkeys(map(str, folders)))}. Install the package again: "
+        f"pip install --force-reinstall --no-deps tensorflow_ipu. {built_for.ADVICE}"
+    )
+
+
+@functools.cache
+def load() -> ctypes.CDLL:
+    """Loads the native library and declares the types of its C functions, once.
+
+    Returns:
+        The library.
+
+    Raises:
+        ImportError: If it is not there, or was built for another TensorFlow.
+    """
+    try:
+        library = ctypes.CDLL(str(library_path()))
+    except OSError as error:
+        raise ImportError(
+            f"The native library of tensorflow_ipu does not load into TensorFlow {tf.__version__}: "
+            f"{error}. It was built for another one. Install it again: pip install "
+            f"--force-reinstall --no-deps tensorflow_ipu. {built_for.ADVICE}"
+        ) from error
+    for name, result, *arguments in _FUNCTIONS:
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
+    # Once more, for a TensorFlow of which there is no distribution.
+    built_for.compare(library.tfipu_tensorflow_version().decode(), tf.__version__)
+    return library
+
+
+def list_devices() -> None:
+    """Lets TensorFlow list IPUs as physical devices.
+
+    A program that does not use this package sees none of them: Keras decides by the list whether
+    to compile models with XLA.
+    """
+    load().tfipu_list_devices()
+    known = context.context()
+    if known._physical_devices is None:  # TensorFlow has not looked yet
+        return
+    # Listing anew forgets what the program has set for the devices that were there.
+    hidden = {*known._physical_devices} - {*known._visible_device_list}
+    growth = known._memory_growth_map
+    known.reinitialize_physical_devices()
+    known._visible_device_list = [d for d in known._physical_devices if d not in hidden]
+    known._memory_growth_map.update(growth)
+
+
+# --- Error messages of our ops without the eager runtime's prefix and suffix ---
+
+# `{{function_node __wrapped__IpuLaunch_..._device_...}} message [Op:IpuLaunch] name: cluster_0`.
+_PREFIX = re.compile(r"\A(\{\{function_node __wrapped__Ipu[^{}]*\}\}\s*)+")
+_SUFFIX = re.compile(r"\s*\[Op:Ipu\w+\](\s*name:[^\n]*)?\Z")
+
+
+def cleaned(message: str) -> str:
+    """Returns the message of an error without the eager runtime's prefix and suffix.
+
+    Args:
+        message: the message of an error that an op of this package gave.
+    """
+    return _SUFFIX.sub("", _PREFIX.sub("", message))
+
+
+def clean_errors_of(module: ModuleType) -> None:
+    """Makes the ops of this package raise errors with their own messages only.
+
+    Args:
+        module: the generated functions of the ops.
+    """
+    for name, function in list(vars(module).items()):
+        if name.startswith("ipu_") and not name.endswith("_eager_fallback") and callable(function):
+            setattr(module, name, _cleaning(function))
+
+
+def _cleaning(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except errors.OpError as error:
+            # The same error, of any class, goes on: only its text changes.
+            error._message = cleaned(error.message)
+            raise
+
+    return call
+
+
+# --- Ops of the native library, and its C interface as Python functions ---
+
+list_devices()
+
 
 # The TensorFlow devices `/device:IPU:k`: `kMaxDevices` in native/engine/device_state.h.
 _DEVICES = 16
-
 # TensorFlow device -> whether its replicas get equal seeds, where a program has said so.
 _identical_replicas: dict[int, bool] = {}
-
 # How long the engine waits before Python has its turn to handle signals.
 _POLL_MICROSECONDS = 50 * 1000
 
@@ -91,9 +283,9 @@ def ops() -> ModuleType:
 
 @functools.cache
 def _connected_ops() -> ModuleType:
-    interpreter.connect(native_library.load(), native_library.library_path())
-    module = tf.load_op_library(str(native_library.library_path()))
-    eager_errors.clean_errors_of(module)
+    interpreter.connect(load(), library_path())
+    module = tf.load_op_library(str(library_path()))
+    clean_errors_of(module)
     system.subscribe(_on_change)
     return module
 
@@ -103,13 +295,13 @@ def _on_change(attached: system.System) -> None:
     if process.is_fork():
         return
     wait_idle()
-    native_library.load().tfipu_attach(attached.generation, len(attached.devices))
+    load().tfipu_attach(attached.generation, len(attached.devices))
 
 
 def _take_text(pointer: int) -> str:
     """Returns a text that the library allocated, and frees it."""
     text = ctypes.string_at(pointer).decode(errors="replace")
-    native_library.load().tfipu_free(pointer)
+    load().tfipu_free(pointer)
     return text
 
 
@@ -123,14 +315,14 @@ def set_compiler(callback: Callable[[int], None]) -> Any:
     Returns:
         The C function. The caller keeps it alive as long as programs may run.
     """
-    c_function = native_library.Callback(callback)
-    native_library.load().tfipu_set_compiler(c_function)
+    c_function = Callback(callback)
+    load().tfipu_set_compiler(c_function)
     return c_function
 
 
 def request_text(request: int) -> str:
     """Returns the text of a compile request (format: native/engine/c_api.cc)."""
-    return _take_text(native_library.load().tfipu_request_text(request))
+    return _take_text(load().tfipu_request_text(request))
 
 
 def reply(
@@ -158,7 +350,7 @@ def reply(
             between them.
         on_device: False when the host evaluates the program, so no trace events are recorded.
     """
-    native_library.load().tfipu_reply(
+    load().tfipu_reply(
         request,
         identifier.encode(),
         library,
@@ -180,7 +372,7 @@ def reply_error(request: int, code: int, message: str) -> None:
         code: a `tf.errors` code.
         message: text of the error.
     """
-    native_library.load().tfipu_reply_error(request, code, message.encode())
+    load().tfipu_reply_error(request, code, message.encode())
 
 
 def set_error_writer(callback: Callable[[int], None] | None) -> Any:
@@ -193,24 +385,20 @@ def set_error_writer(callback: Callable[[int], None] | None) -> Any:
     Returns:
         The C function. The caller keeps it alive as long as programs may run.
     """
-    c_function = (
-        native_library.Callback() if callback is None else native_library.Callback(callback)
-    )
-    native_library.load().tfipu_set_error_writer(c_function)
+    c_function = Callback() if callback is None else Callback(callback)
+    load().tfipu_set_error_writer(c_function)
     return c_function
 
 
 def error_text(request: int) -> tuple[str, str]:
     """Returns the Cluster that an error comes from, and its message."""
-    cluster, _, message = _take_text(native_library.load().tfipu_error_text(request)).partition(
-        "\n"
-    )
+    cluster, _, message = _take_text(load().tfipu_error_text(request)).partition("\n")
     return cluster, message
 
 
 def reply_error_text(request: int, message: str) -> None:
     """Replaces the message of an error."""
-    native_library.load().tfipu_reply_error_text(request, message.encode())
+    load().tfipu_reply_error_text(request, message.encode())
 
 
 def reseed_devices(seed: int) -> None:
@@ -235,18 +423,18 @@ def reset_seed(ordinal: int, seed: int, identical_replicas: bool) -> None:
     """
     low = (seed + 2**63) % 2**64 - 2**63
     _identical_replicas[ordinal] = identical_replicas
-    native_library.load().tfipu_reset_seed(ordinal, low, identical_replicas)
+    load().tfipu_reset_seed(ordinal, low, identical_replicas)
 
 
 def enable_events(enabled: bool) -> None:
     """Turns the recording of engine events on or off."""
-    native_library.load().tfipu_enable_events(enabled)
+    load().tfipu_enable_events(enabled)
 
 
 def drain_events() -> list[EngineEvent]:
     """Returns the engine's events since the last call, oldest first."""
     events = []
-    for line in _take_text(native_library.load().tfipu_drain_events()).splitlines():
+    for line in _take_text(load().tfipu_drain_events()).splitlines():
         kind, ordinal, timestamp, variables, executable = line.split(" ", 4)
         events.append(
             EngineEvent(int(kind), int(ordinal), float(timestamp), variables == "1", executable)
@@ -257,9 +445,7 @@ def drain_events() -> list[EngineEvent]:
 def statistics(executable: str) -> tuple[int, float]:
     """Returns how often an Executable was launched, and the host's wall time in it (seconds)."""
     launches, seconds = ctypes.c_int64(), ctypes.c_double()
-    native_library.load().tfipu_statistics(
-        executable.encode(), ctypes.byref(launches), ctypes.byref(seconds)
-    )
+    load().tfipu_statistics(executable.encode(), ctypes.byref(launches), ctypes.byref(seconds))
     return launches.value, seconds.value
 
 
@@ -270,12 +456,12 @@ def log_launches(executable: str, line: str) -> None:
         executable: identifier of the Executable.
         line: the line.
     """
-    native_library.load().tfipu_log_launches(executable.encode(), line.encode())
+    load().tfipu_log_launches(executable.encode(), line.encode())
 
 
 def wait_idle() -> None:
     """Waits until no program runs. Signals are handled meanwhile."""
-    while not process.is_fork() and not native_library.load().tfipu_wait_idle(_POLL_MICROSECONDS):
+    while not process.is_fork() and not load().tfipu_wait_idle(_POLL_MICROSECONDS):
         pass
 
 
@@ -289,17 +475,17 @@ def placed_library(identifier: str) -> bytes:
         A serialised `FunctionDefLibrary` whose first function is the entry; empty if it is gone.
     """
     size = ctypes.c_int64()
-    pointer = native_library.load().tfipu_placed_library(identifier.encode(), ctypes.byref(size))
+    pointer = load().tfipu_placed_library(identifier.encode(), ctypes.byref(size))
     if not pointer:
         return b""
     library = ctypes.string_at(pointer, size.value)
-    native_library.load().tfipu_free(pointer)
+    load().tfipu_free(pointer)
     return library
 
 
 def gone_clusters() -> list[str]:
     """Returns the names of placed Clusters that were dropped since the last call."""
-    return _take_text(native_library.load().tfipu_gone_clusters()).splitlines()
+    return _take_text(load().tfipu_gone_clusters()).splitlines()
 
 
 def forget_cluster(identifier: str) -> None:
@@ -309,7 +495,7 @@ def forget_cluster(identifier: str) -> None:
         identifier: name of the Cluster.
     """
     if not process.is_fork():
-        native_library.load().tfipu_forget_cluster(identifier.encode())
+        load().tfipu_forget_cluster(identifier.encode())
 
 
 def forget_executable(identifier: str) -> None:
@@ -319,7 +505,7 @@ def forget_executable(identifier: str) -> None:
         identifier: identifier of the Executable.
     """
     if not process.is_fork():
-        native_library.load().tfipu_forget_executable(identifier.encode())
+        load().tfipu_forget_executable(identifier.encode())
 
 
 def drop_feed(name: str, ordinal: int) -> None:
@@ -330,7 +516,7 @@ def drop_feed(name: str, ordinal: int) -> None:
         ordinal: device of the queue.
     """
     if not process.is_fork():
-        native_library.load().tfipu_drop_feed(name.encode(), ordinal)
+        load().tfipu_drop_feed(name.encode(), ordinal)
 
 
 class ElementLayout:
@@ -372,7 +558,7 @@ def fill_infeed(
         elements: number of elements.
         arrays: for each tensor of an element an array in C order, of all elements.
     """
-    native_library.load().tfipu_fill_infeed(
+    load().tfipu_fill_infeed(
         name.encode(),
         ordinal,
         layout.count,
@@ -399,7 +585,7 @@ def take_outfeed(
         Number of groups. If it exceeds `limit`, they are lost.
     """
     addresses = None if arrays is None else _addresses(arrays)
-    groups: int = native_library.load().tfipu_take_outfeed(name.encode(), ordinal, limit, addresses)
+    groups: int = load().tfipu_take_outfeed(name.encode(), ordinal, limit, addresses)
     return groups
 
 
@@ -411,13 +597,13 @@ def _addresses(arrays: Sequence[npt.NDArray[Any]]) -> Any:
 def counts() -> Counts:
     """Returns the numbers of programs, launches and feeds in the engine."""
     numbers = (ctypes.c_int64 * len(Counts._fields))()
-    native_library.load().tfipu_counts(numbers)
+    load().tfipu_counts(numbers)
     return Counts(*numbers)
 
 
 def kernel_available(node_def: bytes) -> bool:
     """Returns whether the IPU has a kernel for the node of a serialised `NodeDef`."""
-    return bool(native_library.load().tfipu_kernel_available(node_def, len(node_def)))
+    return bool(load().tfipu_kernel_available(node_def, len(node_def)))
 
 
 def check_user_op(node_def: bytes) -> UserOpCheck:
@@ -434,9 +620,7 @@ def check_user_op(node_def: bytes) -> UserOpCheck:
             level or contradicts itself.
     """
     code = ctypes.c_int()
-    text = _take_text(
-        native_library.load().tfipu_check_user_op(node_def, len(node_def), ctypes.byref(code))
-    )
+    text = _take_text(load().tfipu_check_user_op(node_def, len(node_def), ctypes.byref(code)))
     if code.value != 0:
         raise errors.exception_type_from_error_code(code.value)(None, None, text)
     library_hash, hashable, outputs = text.split(" ")

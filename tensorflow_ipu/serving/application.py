@@ -11,7 +11,7 @@ from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.util import nest
 
 from tensorflow_ipu.api import loops
-from tensorflow_ipu.applications import application, values
+from tensorflow_ipu.applications import application, host_step
 from tensorflow_ipu.applications.application import Application
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.cluster import Cluster
@@ -58,6 +58,6 @@ def compiled(name: str, build: Builder, element: Any, ordinal: int) -> Applicati
     with trace.cluster_scope():
         concrete = function.get_concrete_function()
     cluster = Cluster.from_graph(concrete.graph, name, owner=concrete)
-    captures = values.CapturedValues(cluster, explicit=0, with_variables=True)
+    captures = host_step.CapturedValues(cluster, explicit=0, with_variables=True)
     bound = [tensor.numpy() for tensor in captures.read()]
     return application.build(cluster, ordinal, dict(zip(captures.positions, bound)))

@@ -13,7 +13,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.framework import dtypes
 
-from tensorflow_ipu.compiler import tf_functions, trace
+from tensorflow_ipu.compiler import launch, trace
 from tensorflow_ipu.compiler.strategy_scope import DeviceStrategy
 from tensorflow_ipu.device import process
 from tensorflow_ipu.feeds import iterators
@@ -27,7 +27,7 @@ __all__ = ["IPUStrategy", "IPUStrategyV1"]
 
 tensorflow_hooks.install()
 
-_TF_FUNCTIONS = (tf_functions.Function, tf_functions.ConcreteFunction)
+_TF_FUNCTIONS = (launch.Function, launch.ConcreteFunction)
 
 
 # Keras scales losses only under the strategies that it knows, of which this is one kind.
@@ -189,13 +189,13 @@ class _Scope:
 def _launcher(function: Any, device: str) -> Callable[..., Any]:
     """Returns a function that launches `function` on a device with its arguments."""
 
-    def launch(*args: Any, **kwargs: Any) -> Any:
-        return tf_functions.run(function, args, kwargs, device, _check_types)
+    def launched(*args: Any, **kwargs: Any) -> Any:
+        return launch.launch_function(function, args, kwargs, device, _check_types)
 
-    return launch
+    return launched
 
 
-def _check_types(concrete: tf_functions.ConcreteFunction) -> None:
+def _check_types(concrete: launch.ConcreteFunction) -> None:
     for role, tensors in (("input", concrete.inputs), ("output", concrete.outputs)):
         for tensor in tensors:
             if tensor.dtype == dtypes.float64:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tensorflow_ipu.compiler import device_numerics
 from tensorflow_ipu.compiler.analysis import flops
-from tensorflow_ipu.compiler.numerics import catalogue
 from tensorflow_ipu.configs.chips import BOW, MK1, MK2
 from tensorflow_ipu.costs.catalogue import RULES, cost_of
 from tensorflow_ipu.costs.contractions.convolution import convolution
@@ -36,9 +36,9 @@ COUNTED_BY_TENSORFLOW = """
         pytest.param(flops.FORMULAS, id="formulas"),
         pytest.param(flops.DATA_MOVEMENT, id="data movement"),
         pytest.param(flops.CONTROL, id="control"),
-        pytest.param(catalogue.ARITHMETIC, id="arithmetic"),
-        pytest.param(catalogue.EXACT, id="exact"),
-        pytest.param(catalogue.UPDATES, id="updates"),
+        pytest.param(device_numerics.ARITHMETIC, id="arithmetic"),
+        pytest.param(device_numerics.EXACT, id="exact"),
+        pytest.param(device_numerics.UPDATES, id="updates"),
         pytest.param(COUNTED_BY_TENSORFLOW, id="TensorFlow"),
     ],
 )

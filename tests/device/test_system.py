@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import enum
+import inspect
 import subprocess
 import sys
 import threading
@@ -11,11 +12,45 @@ import threading
 import pytest
 import tensorflow as tf
 
+from tensorflow_ipu.api import config, utils
 from tensorflow_ipu.configs import chips, flags, legacy, poplar_options
 from tensorflow_ipu.configs.enums import DeviceConnectionType, Effect, SelectionOrder
 from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig
 from tensorflow_ipu.configs.proto import ipu_options_pb2
 from tensorflow_ipu.device import system
+
+
+def _here(offset=0):
+    frame = inspect.currentframe().f_back
+    return f"{__file__}:{frame.f_lineno + offset}"
+
+
+def test_the_line_is_that_of_the_caller():
+    assert system.line() == _here()
+
+
+def test_a_configuration_knows_where_it_was_made():
+    cfg = config.IPUConfig()
+    cfg.auto_select_ipus = 2
+    cfg.configure_ipu_system()
+    assert system.current().configured_at == _here(-1)
+    system.reset_ipu_configuration()
+    assert system.current().configured_at == ""
+
+
+def test_the_older_functions_know_it_too():
+    options = utils.auto_select_ipus(utils.create_ipu_config(), 1)
+    utils.configure_ipu_system(options)
+    assert system.current().configured_at == _here(-1)
+
+
+def test_a_function_without_a_file_has_no_line():
+    found = []
+    exec("found.append(line())", {"found": found, "line": system.line})
+    assert found == [""]
+
+
+# --- Configuring, reconfiguring, devices, replicas, connection types ---
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.ops import summary_ops
 from tensorflow_ipu.ops.raw import gen_ipu_ops
-from tensorflow_ipu.runtime import event_messages, event_trace, events
+from tensorflow_ipu.runtime import event_trace, events
 
 
 class _Engine:
@@ -33,7 +33,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> events.EventStore:
 
 
 def _record(store: events.EventStore, name: str) -> None:
-    store.append(lambda: event_messages.execute(name, 0, 0.0))
+    store.append(lambda: events.execute(name, 0, 0.0))
 
 
 def _names(value: Any) -> list[str]:

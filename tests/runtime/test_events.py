@@ -17,7 +17,7 @@ from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.legacy import create_ipu_config
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent
 from tensorflow_ipu.device import system
-from tensorflow_ipu.runtime import event_messages, event_payloads, event_trace, events
+from tensorflow_ipu.runtime import event_payloads, event_trace, events
 from tensorflow_ipu.runtime.native import EngineEvent
 
 
@@ -146,7 +146,7 @@ def test_a_new_configuration_leaves_observers_what_they_have(engine: Engine) -> 
 
 
 def test_reading_empties_the_store(store: events.EventStore) -> None:
-    store.append(lambda: event_messages.execute("a", 1, 2.0))
+    store.append(lambda: events.execute("a", 1, 2.0))
     assert len(store.drain()) == 1
     assert store.drain() == []
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tensorflow_ipu.compiler.progress import Progress
+from tensorflow_ipu.compiler.observers import Progress
 from tensorflow_ipu.compiler.sources.frames import SourceLocation
 from tensorflow_ipu.runtime import notebook
 

@@ -96,7 +96,7 @@ def _options() -> dict[str, Any]:
 
 def _library() -> dict[str, Any]:
     """Loads the native library from Python, which compares its version with TensorFlow's."""
-    library = importlib.import_module("tensorflow_ipu.runtime.native_library")
+    library = importlib.import_module("tensorflow_ipu.runtime.native")
     return {"built_for": library.load().tfipu_tensorflow_version().decode()}
 
 

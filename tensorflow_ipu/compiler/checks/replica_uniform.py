@@ -8,11 +8,11 @@ from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import errors
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler.analysis.replica_flow import ReplicaFlow
+from tensorflow_ipu.compiler.analysis.replica_identical import ReplicaFlow
 from tensorflow_ipu.compiler.checks import user_ops
-from tensorflow_ipu.compiler.ir import collectives, program_functions
+from tensorflow_ipu.compiler.ir import collectives, dataflow
+from tensorflow_ipu.compiler.ir.dataflow import ProgramOp
 from tensorflow_ipu.compiler.ir.program import Program, node_tag
-from tensorflow_ipu.compiler.ir.program_functions import ProgramOp
 
 
 def check(program: Program, replicas: int) -> None:
@@ -26,7 +26,7 @@ def check(program: Program, replicas: int) -> None:
         tf.errors.InvalidArgumentError: Naming the conditional or loop.
     """
     if replicas > 1:
-        entry = program_functions.entry(program)
+        entry = dataflow.entry(program)
         _Flow(program, replicas).run(entry, [False] * len(entry.arguments))
 
 

@@ -9,6 +9,7 @@ from tensorflow.core.framework import function_pb2, node_def_pb2, op_def_pb2, ty
 from tensorflow.python.framework import errors, kernels, op_def_registry
 
 from tensorflow_ipu import op_names
+from tensorflow_ipu.compiler.checks import operator_table
 from tensorflow_ipu.compiler.ir import effects
 from tensorflow_ipu.compiler.ir.program import (
     OUTSIDE_ATTRIBUTE,
@@ -18,7 +19,6 @@ from tensorflow_ipu.compiler.ir.program import (
     node_tag,
 )
 from tensorflow_ipu.compiler.ir.target import Target
-from tensorflow_ipu.compiler.operators import advice
 from tensorflow_ipu.runtime import native
 
 _LACKING_TYPES = frozenset(
@@ -182,7 +182,7 @@ def _mend(op: str) -> str:
     """Returns advice in brackets for an op that is refused with all types; else empty."""
     definition = op_def_registry.get(op)
     refused = definition is not None and refused_whatever_types(definition) is not None
-    mend = advice.instead(op) if refused else None
+    mend = operator_table.instead(op) if refused else None
     return f" ({mend})" if mend else ""
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.python.framework import function_def_to_graph, importer, tensor_util
 from tensorflow.python.ops import handle_data_util
 
-from tensorflow_ipu.compiler.ir.node_order import topological
+from tensorflow_ipu.compiler.ir.function_nodes import topological
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

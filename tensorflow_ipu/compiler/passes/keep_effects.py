@@ -6,7 +6,7 @@ from tensorflow.core.framework import function_pb2, types_pb2
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir import effects
-from tensorflow_ipu.compiler.ir.node_order import topological
+from tensorflow_ipu.compiler.ir.function_nodes import topological
 from tensorflow_ipu.compiler.ir.program import Program, input_node
 from tensorflow_ipu.compiler.ir.target import Target
 

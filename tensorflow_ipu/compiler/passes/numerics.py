@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 
-from tensorflow.core.framework import node_def_pb2, types_pb2
+from tensorflow.core.framework import attr_value_pb2, node_def_pb2, tensor_shape_pb2, types_pb2
 from tensorflow.python.framework import op_def_registry
 
 from tensorflow_ipu import op_names
+from tensorflow_ipu.compiler import device_numerics
 from tensorflow_ipu.compiler.analysis import outside_compilation, replica_identical
-from tensorflow_ipu.compiler.ir import collectives
+from tensorflow_ipu.compiler.device_numerics import (
+    UPDATES,
+    Arithmetic,
+    FloatBehavior,
+    Result,
+    ResultFinisher,
+)
+from tensorflow_ipu.compiler.ir import collectives, resource_uses
 from tensorflow_ipu.compiler.ir.function_editor import (
     FunctionEditor,
+    control_inputs,
     data_inputs,
     replace_data_inputs,
 )
-from tensorflow_ipu.compiler.ir.node_order import topological
-from tensorflow_ipu.compiler.ir.node_results import input_types, results_of
+from tensorflow_ipu.compiler.ir.function_nodes import input_types, results_of, topological
 from tensorflow_ipu.compiler.ir.program import (
     OUTSIDE_ATTRIBUTE,
     TRAPS_ATTRIBUTE,
@@ -27,11 +35,258 @@ from tensorflow_ipu.compiler.ir.program import (
     node_tag,
 )
 from tensorflow_ipu.compiler.ir.target import Target
-from tensorflow_ipu.compiler.numerics import catalogue, variable_updates, wide_tensors
-from tensorflow_ipu.compiler.numerics.behavior import FloatBehavior
-from tensorflow_ipu.compiler.numerics.catalogue import Arithmetic
-from tensorflow_ipu.compiler.numerics.rounding import Result, ResultFinisher
 from tensorflow_ipu.configs.enums import StochasticRoundingBehaviour
+
+_LISTS = ("TensorList", "EmptyTensorList")
+
+
+def is_list_op(node: node_def_pb2.NodeDef) -> bool:
+    """Returns whether a node works on a list of tensors."""
+    return node.op.startswith(_LISTS)
+
+
+def functions(program: Program, outside: Container[str]) -> frozenset[str]:
+    """Returns the functions that can take and return float32 where they did float16.
+
+    All that runs them has to be rewritten with them: calls, loops and branches of the device.
+
+    Args:
+        program: the Program.
+        outside: functions that run on the host as a whole.
+    """
+    narrow = {program.entry, *(name for name in program.functions if name in outside)}
+    called_together = []
+    for function, node in program.nodes():
+        called = called_functions(node)
+        on_device = OUTSIDE_ATTRIBUTE not in node.attr and function.signature.name not in outside
+        if op_names.is_control_flow(node.op) and on_device:
+            called_together.append(called)
+        else:
+            narrow.update(called)
+    before = -1
+    while before != len(narrow):  # one call may run functions of both kinds
+        before = len(narrow)
+        narrow.update(
+            name for called in called_together if narrow.intersection(called) for name in called
+        )
+    return frozenset(program.functions) - narrow
+
+
+def lists(program: Program, outside: Container[str]) -> bool:
+    """Returns whether lists of float16 tensors can be lists of float32.
+
+    Where a list comes from is not known, so that is all of them or none.
+
+    Args:
+        program: the Program.
+        outside: functions that run on the host as a whole.
+    """
+    entry = program.functions[program.entry].signature
+    if any(a.type == types_pb2.DT_VARIANT for a in (*entry.input_arg, *entry.output_arg)):
+        return False
+    return not any(
+        is_list_op(node) and (OUTSIDE_ATTRIBUTE in node.attr or function.signature.name in outside)
+        for function, node in program.nodes()
+    )
+
+
+def widen_types(attributes: dict[str, attr_value_pb2.AttrValue]) -> None:
+    """Makes float16 float32 in the attributes of a node.
+
+    Args:
+        attributes: `node.attr`, changed in place.
+    """
+    for value in attributes.values():
+        if value.type == types_pb2.DT_HALF:
+            value.type = types_pb2.DT_FLOAT
+        for index, kind in enumerate(value.list.type):
+            if kind == types_pb2.DT_HALF:
+                value.list.type[index] = types_pb2.DT_FLOAT
+
+
+# --- Rewrite of dense variable updates, so that new values are checked and rounded ---
+
+#: The node of an update and the shapes of its variables, in order, by the identity of the node.
+Shapes = Mapping[int, "tuple[node_def_pb2.NodeDef, list[tensor_shape_pb2.TensorShapeProto]]"]
+#: Checks and rounds a value: node, arithmetic, value, whether it becomes float16, operands.
+Finish = Callable[[node_def_pb2.NodeDef, Arithmetic, str, bool, tuple[str, ...]], str]
+_FLOAT, _HALF = types_pb2.DT_FLOAT, types_pb2.DT_HALF
+_SUM = Arithmetic()
+_RULE = Arithmetic(elementwise=False)
+
+
+def shapes(program: Program, target: Target) -> Shapes:
+    """Returns the shapes of the variables that optimizers update."""
+    # The nodes are kept, as an identity means nothing once its object is gone.
+    found: dict[int, tuple[node_def_pb2.NodeDef, list[tensor_shape_pb2.TensorShapeProto]]] = {}
+    for use in resource_uses.find(program):
+        if use.node.op in UPDATES:
+            _, dims = found.setdefault(id(use.node), (use.node, []))
+            dims.append(_shape(program, target, use.resource))
+    return found
+
+
+def _shape(
+    program: Program, target: Target, resource: resource_uses.Resource
+) -> tensor_shape_pb2.TensorShapeProto:
+    if resource[0] == "argument":
+        return target.arguments[int(str(resource[1]))].shape.as_proto()
+    _, function, name = resource
+    nodes = program.functions[str(function)].node_def
+    return next(node for node in nodes if node.name == name).attr["shape"].shape
+
+
+class Updates:
+    """The updates of variables in one function.
+
+    Args:
+        editor: the function.
+        shapes: the result of `shapes`.
+        traps: whether float32 is to be checked.
+        finish: checks and rounds new values.
+    """
+
+    def __init__(self, editor: FunctionEditor, shapes: Shapes, traps: bool, finish: Finish) -> None:
+        self._editor = editor
+        self._shapes = shapes
+        self._traps = traps
+        self._finish = finish
+        # The last rewritten update of each variable: they are no longer atomic.
+        self._last: dict[str, str] = {}
+
+    def rewrite(self, node: node_def_pb2.NodeDef) -> bool:
+        """Rewrites a node if it is an update to be checked or rounded; returns whether it is."""
+        if node.op not in op_names.ACCUMULATIONS and node.op not in UPDATES:
+            return False
+        kind = node.attr["dtype" if node.op in op_names.ACCUMULATIONS else "T"].type
+        if kind != _HALF and not (kind == _FLOAT and self._traps):
+            return False
+        self._chain(node)
+        if node.op in op_names.ACCUMULATIONS:
+            self._assign(node, kind == _HALF)
+        elif kind == _HALF:
+            self._apply_half(node)
+        else:
+            self._apply_float(node)
+        return True
+
+    def _chain(self, node: node_def_pb2.NodeDef) -> None:
+        """Makes a node wait for the update before it of the same variables."""
+        for name, kind in zip(data_inputs(node), input_types(node)):
+            if kind != types_pb2.DT_RESOURCE:
+                continue
+            before = self._last.get(name)
+            if before is not None and f"^{before}" not in node.input:
+                node.input.append(f"^{before}")
+            self._last[name] = node.name
+
+    def _read(self, name: str, variable: str, controls: list[str], kind: int) -> str:
+        node = self._editor.add(
+            f"{name}/ipu_read", "ReadVariableOp", [variable, *controls], dtype=kind
+        )
+        return f"{node.name}:value:0"
+
+    def _assign(self, node: node_def_pb2.NodeDef, half: bool) -> None:
+        """Turns an addition to a variable into a read, an addition and an assignment."""
+        editor, kind = self._editor, _HALF if half else _FLOAT
+        variable, delta = data_inputs(node)
+        value = self._read(node.name, variable, control_inputs(node), kind)
+        operands = (
+            (editor.wide(value), editor.wide(delta)) if half else (value, editor.value(delta))
+        )
+        added = editor.add(
+            f"{node.name}/ipu_new", op_names.ACCUMULATIONS[node.op], operands, T=_FLOAT
+        )
+        final = self._finish(node, _SUM, f"{added.name}:z:0", half, operands)
+        if half:
+            final = editor.cast(final, _FLOAT, _HALF, f"{node.name}/half")
+        node.op = op_names.ASSIGN
+        replace_data_inputs(node, [variable, final])
+
+    def _apply_half(self, node: node_def_pb2.NodeDef) -> None:
+        """Makes the rule of an optimizer work on float32 copies of its variables."""
+        editor = self._editor
+        controls = control_inputs(node)
+        given = list(zip(data_inputs(node), input_types(node)))
+        handles = iter(self._shapes[id(node)][1])
+        inputs, pairs, filled = [], [], []
+        for name, kind in given:
+            if kind == types_pb2.DT_RESOURCE:
+                copy, written = self._copy(node, name, next(handles), controls)
+                pairs.append((name, copy))
+                inputs.append(copy)
+                filled.append(f"^{written}")
+            else:
+                inputs.append(editor.wide(name) if kind == _HALF else editor.value(name))
+        rule = editor.add(f"{node.name}/ipu_rule", node.op, [*inputs, *controls, *filled])
+        for key, value in node.attr.items():
+            rule.attr[key].CopyFrom(value)
+        rule.attr["T"].type = _FLOAT
+        operands = tuple(
+            name for name, (_, kind) in zip(inputs, given) if kind != types_pb2.DT_RESOURCE
+        )
+        done = []
+        for variable, copy in pairs:
+            value = self._read(node.name, copy, [f"^{rule.name}"], _FLOAT)
+            final = self._finish(node, _RULE, value, True, operands)
+            final = editor.cast(final, _FLOAT, _HALF, f"{node.name}/half")
+            write = editor.add(
+                f"{node.name}/ipu_write", op_names.ASSIGN, [variable, final], dtype=_HALF
+            )
+            done.append(f"^{write.name}")
+        self._replace_by_end(node, done)
+
+    def _copy(
+        self,
+        node: node_def_pb2.NodeDef,
+        variable: str,
+        shape: tensor_shape_pb2.TensorShapeProto,
+        controls: list[str],
+    ) -> tuple[str, str]:
+        """Adds a float32 copy of a variable; returns it, and the node that fills it."""
+        editor = self._editor
+        copy = editor.add(
+            f"{node.name}/ipu_copy", op_names.PROGRAM_VARIABLE, [], dtype=_FLOAT, shape=shape
+        )
+        value = editor.wide(self._read(node.name, variable, controls, _HALF))
+        handle = f"{copy.name}:handle:0"
+        write = editor.add(f"{node.name}/ipu_fill", op_names.ASSIGN, [handle, value], dtype=_FLOAT)
+        return handle, write.name
+
+    def _apply_float(self, node: node_def_pb2.NodeDef) -> None:
+        """Checks the variables after the rule of an optimizer has changed them."""
+        editor = self._editor
+        given = list(zip(data_inputs(node), input_types(node)))
+        rule = editor.add(
+            f"{node.name}/ipu_rule",
+            node.op,
+            [*(editor.value(name) for name, _ in given), *control_inputs(node)],
+        )
+        for key, value in node.attr.items():
+            rule.attr[key].CopyFrom(value)
+        operands = tuple(
+            editor.value(name) for name, kind in given if kind != types_pb2.DT_RESOURCE
+        )
+        done = []
+        for name, kind in given:
+            if kind == types_pb2.DT_RESOURCE:
+                value = self._read(node.name, name, [f"^{rule.name}"], _FLOAT)
+                checked = self._finish(node, _RULE, value, False, operands)
+                done.append(f"^{checked.split(':')[0]}")
+        self._replace_by_end(node, done)
+
+    def _replace_by_end(self, node: node_def_pb2.NodeDef, controls: list[str]) -> None:
+        """Turns a node into a no-op with control inputs, so that its users wait for these."""
+        node.op = "NoOp"
+        del node.input[:]
+        node.input.extend(controls)
+        kept = {key: value for key, value in node.attr.items() if key.startswith("_")}
+        node.attr.clear()
+        for key, value in kept.items():
+            node.attr[key].CopyFrom(value)
+
+
+# --- The pass ---
 
 _FLOATS = (types_pb2.DT_FLOAT, types_pb2.DT_HALF)
 _INTEGERS = (
@@ -76,12 +331,12 @@ class _Context:
     def __init__(
         self, program: Program, target: Target, behavior: FloatBehavior, outside: set[str]
     ) -> None:
-        self.wide_functions = wide_tensors.functions(program, outside)
-        self.wide_lists = wide_tensors.lists(program, outside)
+        self.wide_functions = functions(program, outside)
+        self.wide_lists = lists(program, outside)
         self.program = program
         self.target = target
         self.behavior = behavior
-        self.shapes = variable_updates.shapes(program, target)
+        self.shapes = shapes(program, target)
         self._streams = 0
         if self._tells_replicas_apart:
             self.differing  # noqa: B018 - from the Program as it is before it is rewritten
@@ -125,7 +380,7 @@ class _Rewriter:
         self._name = name
         self._editor = FunctionEditor(context.program.functions[name])
         self._finisher = ResultFinisher(self._editor, self._behavior, context.next_stream)
-        self._updates = variable_updates.Updates(
+        self._updates = Updates(
             self._editor, context.shapes, self._behavior.traps, self._update_result
         )
 
@@ -155,7 +410,7 @@ class _Rewriter:
             return True
         if _is_half(node):
             return self._rewrite_half(node)
-        arithmetic = catalogue.checked(node) if self._behavior.traps else None
+        arithmetic = device_numerics.checked(node) if self._behavior.traps else None
         if arithmetic is None or node.op == "Cast":
             return False
         types = input_types(node)
@@ -183,7 +438,7 @@ class _Rewriter:
         """Returns whether a node passes float16 tensors on, all of which can be wide there."""
         if op_names.is_control_flow(node.op):
             return self._context.wide_functions.issuperset(called_functions(node))
-        return self._context.wide_lists and wide_tensors.is_list_op(node)
+        return self._context.wide_lists and is_list_op(node)
 
     def _use_wide_form(self, node: node_def_pb2.NodeDef) -> None:
         """Rewrites a node without rounding to take and return float32 instead of float16."""
@@ -193,9 +448,9 @@ class _Rewriter:
             self._editor.announce(reference, lambda name: name, wide=True)
 
     def _rewrite_half(self, node: node_def_pb2.NodeDef) -> bool:
-        arithmetic = catalogue.arithmetic_of(node)
+        arithmetic = device_numerics.arithmetic_of(node)
         gives_half = any(kind == types_pb2.DT_HALF for _, kind in _references(node))
-        if node.op in catalogue.EXACT or (node.op == "Cast" and _is_from_half(node)):
+        if node.op in device_numerics.EXACT or (node.op == "Cast" and _is_from_half(node)):
             return self._rewrite_exact(node)
         if arithmetic is None or not gives_half:
             return False
@@ -227,7 +482,7 @@ class _Rewriter:
                 for name, kind in zip(data_inputs(node), types)
             ],
         )
-        wide_tensors.widen_types(node.attr)
+        widen_types(node.attr)
         return [types_pb2.DT_FLOAT if kind == types_pb2.DT_HALF else kind for kind in types]
 
     def _widen(self, node: node_def_pb2.NodeDef, arithmetic: Arithmetic) -> None:

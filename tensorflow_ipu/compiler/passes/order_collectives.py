@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorflow.core.framework import node_def_pb2
 
 from tensorflow_ipu.compiler.ir import collectives
-from tensorflow_ipu.compiler.ir.node_order import topological
+from tensorflow_ipu.compiler.ir.function_nodes import topological
 from tensorflow_ipu.compiler.ir.program import Program, input_node
 from tensorflow_ipu.compiler.ir.target import Target
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2
 
-from tensorflow_ipu.compiler.ir import node_order, node_sharding, resource_uses
-from tensorflow_ipu.compiler.ir.node_sharding import node_ipus
+from tensorflow_ipu.compiler.ir import function_nodes, resource_uses
+from tensorflow_ipu.compiler.ir.function_nodes import node_ipus
 from tensorflow_ipu.compiler.ir.program import (
     OUTSIDE_ATTRIBUTE,
     SHARDING_ATTRIBUTE,
@@ -54,9 +54,9 @@ def run(program: Program, target: Target) -> None:
 
 def _name_all_ipus(program: Program) -> None:
     """Replaces "all IPUs" of ops by the indices of the IPUs."""
-    everywhere = node_sharding.sharding_attribute(list(range(node_sharding.ipus_used(program))))
+    everywhere = function_nodes.sharding_attribute(list(range(function_nodes.ipus_used(program))))
     for _, node in program.nodes():
-        if node_ipus(node) == (node_sharding.ALL_IPUS,):
+        if node_ipus(node) == (function_nodes.ALL_IPUS,):
             node.attr[SHARDING_ATTRIBUTE].CopyFrom(everywhere)
 
 
@@ -99,7 +99,7 @@ def _spread(program: Program) -> set[str]:
 
 def _place_by_neighbors(function: function_pb2.FunctionDef, spread: set[str]) -> None:
     """Places the ops of one function by producers and users: rules 2 and 3."""
-    ordered = node_order.topological(function.node_def)
+    ordered = function_nodes.topological(function.node_def)
     nodes = {node.name: node for node in ordered}
     users: dict[str, list[str]] = {name: [] for name in nodes}
     for node in ordered:

@@ -12,7 +12,7 @@ from tensorflow_ipu.compiler.ir.function_editor import (
     data_inputs,
     replace_data_inputs,
 )
-from tensorflow_ipu.compiler.ir.node_results import input_types
+from tensorflow_ipu.compiler.ir.function_nodes import input_types
 from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
 from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.configs.enums import SyntheticDataCategory

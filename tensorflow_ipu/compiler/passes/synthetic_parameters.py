@@ -6,9 +6,9 @@ from tensorflow.core.framework import function_pb2, types_pb2
 from tensorflow.python.framework import tensor_util
 
 from tensorflow_ipu import op_names
+from tensorflow_ipu.compiler import synthetic_data
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.target import Argument, Target
-from tensorflow_ipu.compiler.passes import synthetic_data
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 
 

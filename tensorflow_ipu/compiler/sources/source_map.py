@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
+import weakref
 from typing import TYPE_CHECKING, NamedTuple
 
-from tensorflow_ipu.compiler.sources import declared, frames
+from tensorflow_ipu.compiler.sources import frames
 from tensorflow_ipu.compiler.sources.frames import KerasFrames, SourceLocation
 from tensorflow_ipu.util.short_repr import shows
 
@@ -15,6 +16,68 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import tensorflow as tf
+    from tensorflow.core.framework import function_pb2
+
+    from tensorflow_ipu.compiler.cluster import Cluster
+
+
+# The stack of an op then leads to the trace, not to the line that the op comes from, and its name
+# is the front end's own.
+
+# On a graph: the Declaration of each name scope that has one.
+_DECLARATIONS = "_ipu_declarations"
+
+
+class Declaration(NamedTuple):
+    """Line and layer that a front end declares for the ops in a name scope.
+
+    Args:
+        location: the line of the user; None if it is not known.
+        layer: their layer, within the layer of the call around them; empty for none of their own.
+            None if it follows from names and variables.
+    """
+
+    location: SourceLocation | None
+    layer: str | None = None
+
+
+def declare(
+    graph: tf.Graph, scope: str, location: SourceLocation | None, layer: str | None = None
+) -> None:
+    """Declares line and layer of all ops in a name scope, and in scopes inside it.
+
+    Args:
+        graph: the graph of the ops.
+        scope: the name scope, which nothing else uses, without a slash at its end.
+        location: the line; None if it is not known.
+        layer: the layer, as in `Declaration`.
+    """
+    if location is not None or layer is not None:
+        if not hasattr(graph, _DECLARATIONS):
+            setattr(graph, _DECLARATIONS, {})
+        getattr(graph, _DECLARATIONS)[scope] = Declaration(location, layer)
+
+
+def of(op: tf.Operation) -> Declaration | None:
+    """Returns the declaration of an op; None without one.
+
+    Args:
+        op: the op.
+    """
+    graph = op.graph
+    while graph is not None:
+        declarations: dict[str, Declaration] = getattr(graph, _DECLARATIONS, {})
+        scope = op.name if declarations else ""
+        while scope:
+            if scope in declarations:
+                return declarations[scope]
+            scope = scope.rpartition("/")[0]
+        # Bodies of loops and branches have the scopes of the graph around them.
+        graph = getattr(graph, "outer_graph", None)
+    return None
+
+
+# --- Map from the ops of a traced graph to lines of the user's program ---
 
 # TensorFlow's prefix of the forward op's scope in names of gradient ops.
 _TAPE_SCOPE = "gradient_tape/"
@@ -118,7 +181,7 @@ class SourceMap:
 
     def _of_stack(self, op: tf.Operation) -> Origin:
         """Returns the origin of an op from its declaration, else from its stack."""
-        declaration = declared.of(op)
+        declaration = of(op)
         if declaration is not None:
             return Origin(declaration.location, layer=declaration.layer)
         if op.traceback is None:
@@ -205,3 +268,53 @@ def _nested_graphs(graph: tf.Graph, seen: set[int]) -> Iterator[tuple[str, tf.Gr
             yield name, nested
             yield nested.name, nested
             yield from _nested_graphs(nested, seen)
+
+
+# --- Origins of a compiled program's ops, which outlive the graph that was traced ---
+
+
+class Sources:
+    """Origins of a compiled program's ops, without a reference to the trace.
+
+    A trace keeps the variables of the user, and most programs are never asked for locations. So
+    they are looked up in the Cluster, as long as it lives, unless `keep` was called.
+
+    Args:
+        cluster: the Cluster.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = weakref.ref(cluster)
+        self._kept: dict[tuple[str, str], Origin] | None = None
+
+    __repr__ = shows(lambda self: {"kept": self._kept is not None})
+
+    def origin(self, function: str, node: str) -> Origin:
+        """Returns the origin of an op.
+
+        Args:
+            function: name of the function that the op is in.
+            node: name of the op in that function.
+
+        Returns:
+            Its origin; `NOWHERE` for an op that has none.
+        """
+        if self._kept is not None:
+            return self._kept.get((function, node), NOWHERE)
+        cluster = self._cluster()
+        return NOWHERE if cluster is None else cluster.sources.origin(function, node)
+
+    def keep(self, library: function_pb2.FunctionDefLibrary) -> None:
+        """Looks up all origins, so that they remain when the Cluster is gone.
+
+        Args:
+            library: the functions of the compiled program.
+        """
+        if self._kept is not None or self._cluster() is None:
+            return
+        found = {
+            (function.signature.name, node.name): self.origin(function.signature.name, node.name)
+            for function in library.function
+            for node in function.node_def
+        }
+        self._kept = {op: origin for op, origin in found.items() if origin != NOWHERE}

@@ -4,25 +4,180 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.layer_names import LayerNames
-from tensorflow_ipu.compiler.gc_pause import without_collections
+from tensorflow_ipu.compiler.analysis.pipeline_plan import PipelinePlan
 from tensorflow_ipu.compiler.ir.program import API_ATTRIBUTE, SETTINGS_ATTRIBUTE
 from tensorflow_ipu.compiler.ir.records import ArgumentSpec, CopyRecord, OpRecord
 from tensorflow_ipu.compiler.listing import variable_placement
-from tensorflow_ipu.compiler.workload import ops as describe_ops
+from tensorflow_ipu.compiler.listing.variable_placement import OPTIMIZER_STATE, WEIGHT
+from tensorflow_ipu.compiler.workload import op_layers
 from tensorflow_ipu.compiler.workload.buffers import HANDLES, Value
-from tensorflow_ipu.compiler.workload.draft import UPDATE, Draft
-from tensorflow_ipu.compiler.workload.settings import settings_of
-from tensorflow_ipu.compiler.workload.walk import WorkloadWalk
+from tensorflow_ipu.compiler.workload.walk import UPDATE, Draft, WorkloadWalk
+from tensorflow_ipu.configs.ipu_config import IPUConfig
+from tensorflow_ipu.costs.cost import TensorType
 from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.device.attachment import System
+from tensorflow_ipu.planner.memory import tile_mapping
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.planner.workload import Copy, Variable, Workload
+from tensorflow_ipu.planner.workload import Copy, Op, Variable, Workload
+from tensorflow_ipu.util.gc_pause import without_collections
 
 if TYPE_CHECKING:
     from tensorflow_ipu.compiler.executable import Executable
+
+
+def finish(
+    drafts: Sequence[Draft], layers: LayerNames, variables: Sequence[Variable]
+) -> tuple[Op, ...]:
+    """Returns the ops, with their layers and phases.
+
+    Args:
+        drafts: drafts of the ops, in order.
+        layers: layers by variable, from all ops that read variables.
+        variables: the program's variables.
+    """
+    op_layers.assign(drafts, layers, variables)
+    _number_branches(drafts)
+    return tuple(draft.op() for draft in drafts)
+
+
+def _number_branches(drafts: Sequence[Draft]) -> None:
+    """Numbers the branches of each conditional by the functions that its ops are in."""
+    found: dict[int, dict[str, int]] = {}
+    for draft in drafts:
+        if draft.caller is None:
+            continue
+        caller = drafts[draft.caller]
+        if op_names.is_conditional(caller.record.type):
+            functions = found.setdefault(draft.caller, {})
+            draft.branch = functions.setdefault(draft.record.function, len(functions))
+        else:
+            draft.branch = caller.branch
+
+
+def roles(drafts: Sequence[Draft], variables: Sequence[Variable]) -> list[str]:
+    """Returns the role of each variable: variables that only updates use are optimizer state.
+
+    Args:
+        drafts: the ops, finished.
+        variables: the program's variables.
+    """
+    used = {name for d in drafts if d.phase != UPDATE for name in d.variables}
+    updated = {name for d in drafts if d.phase == UPDATE for name in d.variables} - used
+    return [
+        OPTIMIZER_STATE if v.role == WEIGHT and v.name in updated else v.role for v in variables
+    ]
+
+
+# --- The planner's Settings for a configuration ---
+
+#: Options that merge transfers, as `Settings.merged_bytes` names them.
+MERGING = (
+    "maximum_cross_replica_sum_buffer_size",
+    "maximum_reduce_scatter_buffer_size",
+    "maximum_inter_ipu_copies_buffer_size",
+    "maximum_send_recv_cluster_size",
+    "maximum_reduce_many_buffer_size",
+    "maximum_all_gather_buffer_size",
+)
+_PROPORTION = "availableMemoryProportion"
+_UPDATE = "update"
+
+
+def settings_of(
+    system: System, ordinal: int, replicas: int, pipeline: PipelinePlan | None
+) -> Settings:
+    """Returns the planner's Settings for a program.
+
+    Args:
+        system: the configuration that the program was compiled for.
+        ordinal: of the device `/device:IPU:<ordinal>` that it was compiled for.
+        replicas: its replicas in all processes.
+        pipeline: its pipeline, None without one.
+    """
+    config = system.settings
+    return Settings(
+        chip=system.device(ordinal).chip,
+        replicas=replicas,
+        instances=system.process_count,
+        io_tiles=system.num_io_tiles,
+        place_ops_on_io_tiles=system.place_ops_on_io_tiles,
+        io_memory_proportion=config.io_tiles.available_memory_proportion,
+        recompute=system.allow_recompute,
+        ordering=config.scheduling.algorithm.name,
+        stage_options={} if pipeline is None else stage_options(pipeline),
+        offload_activations=pipeline is not None and pipeline.offload_activations,
+        outlining=config.optimizations.enable_graph_outlining,
+        merged_bytes={name: getattr(config.optimizations, name) for name in MERGING},
+        prefetch=config.optimizations.prefetch_data_streams,
+        minimum_remote_bytes=config.optimizations.minimum_remote_tensor_size,
+        **_proportions(config),
+        **_partials(system),
+    )
+
+
+def stage_options(pipeline: PipelinePlan) -> dict[tuple[int, str], dict[str, str]]:
+    """Returns the library options of each part of a pipeline that has some.
+
+    An option has the name of its library in front of it, `convolutions.` or `matmuls.`.
+
+    Args:
+        pipeline: the pipeline. The options of its update hold for the update of each stage.
+    """
+    found = {}
+    for phase, stages in pipeline.options.items():
+        parts = [stages] * len(pipeline.stages) if phase == _UPDATE else stages
+        for stage, part in enumerate(parts):
+            options = {
+                f"{library}.{name}": value
+                for library, given in part.items()
+                for name, value in given.items()
+            }
+            if options:
+                found[stage, phase] = options
+    return found
+
+
+def _proportions(config: IPUConfig) -> dict[str, Any]:
+    """Returns arguments of Settings for the memory of ops, where an option sets it."""
+    given = {
+        "convolution_proportion": config.convolutions.poplar_options.get(_PROPORTION),
+        "matmul_proportion": config.matmuls.poplar_options.get(_PROPORTION),
+        "slice_proportion": config.slices.poplar_options.get(_PROPORTION),
+    }
+    return {name: float(value) for name, value in given.items() if value is not None}
+
+
+def _partials(system: System) -> dict[str, Any]:
+    """Returns arguments of Settings for the types of sums, where an option sets it."""
+    given = {
+        "convolution_partials": system.partials_type("convolutions"),
+        "matmul_partials": system.partials_type("matmuls"),
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+# --- Tiles ---
+
+
+def tile_counts(dtype: str, shape: tuple[int, ...], tiles: int) -> list[tuple[int, int]]:
+    """Returns the tiles that have a part of a result, each with its number of elements.
+
+    Args:
+        dtype: type of the result.
+        shape: its dimensions.
+        tiles: tiles that compute.
+    """
+    return [
+        (interval.tile, interval.elements)
+        for interval in tile_mapping.linear(TensorType(dtype, shape), tiles)
+    ]
+
+
+# --- Workload and Settings of an Executable ---
 
 
 def workload(executable: Executable) -> Workload:
@@ -68,8 +223,8 @@ def _workload(executable: Executable) -> Workload:
     batch = _batch(executable.ops, executable.arguments)
     walk = WorkloadWalk(variables, _program_variables(executable), layers, batch)
     walk.run(executable.tree, _arguments(executable.arguments, walk, batch))
-    ops = describe_ops.finish(walk.drafts, layers, variables)
-    roles = describe_ops.roles(walk.drafts, variables)
+    ops = finish(walk.drafts, layers, variables)
+    found_roles = roles(walk.drafts, variables)
     buffers = walk.buffers.all()
     pipeline = executable.pipeline
     return Workload(
@@ -79,7 +234,7 @@ def _workload(executable: Executable) -> Workload:
         variables=tuple(
             variable._replace(ipu=buffer.ipu or 0, role=role)
             for variable, role, buffer in zip(
-                variables, roles, buffers
+                variables, found_roles, buffers
             )  # theirs are the first buffers
         ),
         copies=_copies(executable.copies, walk.drafts),

@@ -3,19 +3,175 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
 
 import numpy as np
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler.analysis.batch_dimension import batched_dimension
-from tensorflow_ipu.compiler.ir.call_tree import CalledOp
-from tensorflow_ipu.compiler.ir.records import OpRecord
+from tensorflow_ipu.compiler.ir.records import CalledOp, OpRecord
 from tensorflow_ipu.compiler.workload.attributes import constant_of, is_uniform
 from tensorflow_ipu.compiler.workload.buffers import HANDLES, LARGEST_INDEX, Buffers, Value
-from tensorflow_ipu.compiler.workload.shapes import infer
 from tensorflow_ipu.costs.label import Label
+
+# TensorFlow does not follow the shapes of a list's elements into the gradients of loops. Here the
+# elements of a list have the shape of the tensors put into it, so shapes computed from them are
+# known too.
+
+Shape = tuple[int, ...]
+_REDUCTIONS = frozenset({"Sum", "Mean", "Max", "Min", "Prod", "All", "Any"})
+# Ops that work element by element, on inputs of one shape or of shapes that broadcast.
+_ELEMENTWISE = frozenset(
+    {
+        *("Add", "AddV2", "AddN", "Sub", "Mul", "RealDiv", "Div", "DivNoNan", "MulNoNan"),
+        *("Maximum", "Minimum", "SquaredDifference", "Pow", "SelectV2", "Select"),
+        *("Tanh", "TanhGrad", "Sigmoid", "SigmoidGrad", "Relu", "ReluGrad", "Exp", "Log", "Neg"),
+        *("Square", "Sqrt", "Rsqrt", "Softplus", "SoftplusGrad", "Elu", "EluGrad", "Cast", "Abs"),
+        *("Greater", "GreaterEqual", "Less", "LessEqual", "Equal", "NotEqual", "ZerosLike"),
+        *("OnesLike", "Identity", "StopGradient", "PreventGradient", "Snapshot", "BiasAdd"),
+    }
+)
+
+
+def infer(
+    op_type: str, given: Mapping[str, Any], inputs: Sequence[Shape], index: int
+) -> Shape | None:
+    """Returns the shape of a result, None if it is not known from the inputs.
+
+    Args:
+        op_type: type of the op.
+        given: its attributes and constant inputs by name.
+        inputs: shapes of its inputs, all known.
+        index: which result.
+    """
+    if index or not inputs:
+        return None
+    if op_type in _ELEMENTWISE:
+        try:
+            return tuple(np.broadcast_shapes(*inputs))
+        except ValueError:
+            return None
+    if op_type == "MatMul":
+        rows, columns = bool(given.get("transpose_a")), not given.get("transpose_b")
+        return (inputs[0][rows], inputs[1][columns])
+    axes = given.get("axes")
+    if op_type == "Transpose" and axes is not None and len(axes) == len(inputs[0]):
+        return tuple(inputs[0][axis] for axis in axes)
+    if op_type == "ConcatV2" and axes is not None:
+        return _concatenated(inputs[:-1], axes[0])
+    if op_type in _REDUCTIONS and axes is not None:
+        kept = (1,) if given.get("keep_dims") else ()
+        sizes = [kept if axis in axes else (size,) for axis, size in enumerate(inputs[0])]
+        return tuple(size for part in sizes for size in part)
+    if op_type == "BiasAddGrad" and given.get("data_format", "NHWC") == "NHWC":
+        return inputs[0][-1:]
+    return None
+
+
+def _concatenated(inputs: Sequence[Shape], axis: int) -> Shape:
+    joined = list(inputs[0])
+    joined[axis] = sum(shape[axis] for shape in inputs)
+    return tuple(joined)
+
+
+# --- Dataflow of the batch dimension from an op's inputs to its results ---
+
+# Type and shape matter here only: a shape, and the dimension that grows with the batch.
+Batched = tuple[tuple[int, ...], Optional[int]]
+# Ops whose results are sums over the batch or describe shapes, for any dimensions.
+_WITHOUT = frozenset(
+    {
+        *("BiasAddGrad", "Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs", "Range"),
+        *("Conv2DBackpropFilter", "Conv3DBackpropFilterV2", "Conv3DBackpropFilter"),
+        "DepthwiseConv2dNativeBackpropFilter",
+    }
+)
+_FIRST_RESULT_ONLY = ("FusedBatchNorm", "PopnnGroupNorm", "PopnnLayerNorm")
+_REDUCING_OPS = frozenset({"Sum", "Mean", "Max", "Min", "Prod", "All", "Any", "ArgMax", "ArgMin"})
+_RESHAPES = frozenset({"Reshape", "Squeeze", "ExpandDims"})
+
+
+def batched_dimension(
+    op_type: str,
+    attributes: Mapping[str, Any],
+    inputs: Sequence[Batched],
+    index: int,
+    shape: tuple[int, ...],
+) -> int | None:
+    """Returns the dimension of a result that grows with the batch size.
+
+    Args:
+        op_type: type of the op.
+        attributes: its attributes, `axes` included.
+        inputs: shape and batched dimension of each input.
+        index: which result.
+        shape: its shape.
+
+    Returns:
+        The index of the dimension, None if none does as far as is known.
+    """
+    if op_type in _WITHOUT or (index and op_type.startswith(_FIRST_RESULT_ONLY)):
+        return None
+    if op_type == "MatMul":
+        return _product(attributes, inputs)
+    for input_shape, batched in inputs:
+        if batched is not None:
+            found = _carried(op_type, attributes, input_shape, batched, shape)
+            if found is not None:
+                return found
+    return None
+
+
+def _product(attributes: Mapping[str, Any], inputs: Sequence[Batched]) -> int | None:
+    """Returns the batched dimension of a matrix product: rows are the first operand's."""
+    for position, name in enumerate(("transpose_a", "transpose_b")):
+        batched = inputs[position][1]
+        kept = position ^ bool(attributes.get(name))
+        if batched is not None and batched == kept:
+            return position
+    return None
+
+
+def _carried(
+    op_type: str,
+    attributes: Mapping[str, Any],
+    before: tuple[int, ...],
+    batched: int,
+    after: tuple[int, ...],
+) -> int | None:
+    """Returns the position of an input's batched dimension in the result."""
+    axes = attributes.get("axes")
+    if op_type in _REDUCING_OPS:
+        if axes is None or batched in axes:
+            return None
+        if len(after) == len(before):
+            return batched
+        return batched - sum(axis < batched for axis in axes)
+    if op_type == "Transpose":
+        return axes.index(batched) if axes and batched in axes else None
+    if op_type in _RESHAPES:
+        return _reshaped(before, batched, after)
+    # Aligned from the end for ops that broadcast, from the start for all others.
+    for moved in (batched, batched + len(after) - len(before)):
+        if 0 <= moved < len(after) and after[moved] == before[batched]:
+            return moved
+    return None
+
+
+def _reshaped(before: tuple[int, ...], batched: int, after: tuple[int, ...]) -> int | None:
+    """Returns the index of a dimension after a reshape: the product in front of it is unchanged.
+
+    The reshape may merge the dimension with the one behind it, or split it.
+    """
+    front, size = math.prod(before[:batched]), before[batched]
+    for index, now in enumerate(after):
+        fits = 0 not in (now, size) and 0 in (now % size, size % now)
+        if math.prod(after[:index]) == front and fits and (now > 1 or size == 1):
+            return index
+    return None
+
+
+# --- Buffers of the results of an op: an input's buffer, a new one, or none ---
 
 # Ops whose first result is another view of the memory of their first input.
 _VIEWS = frozenset(

@@ -16,12 +16,12 @@ from tensorflow_ipu.compiler import cache, observers
 from tensorflow_ipu.compiler import cluster as cluster_lib
 from tensorflow_ipu.compiler import compile as compile_lib
 from tensorflow_ipu.compiler.analysis import pipeline_plan
+from tensorflow_ipu.compiler.device_numerics import FloatBehavior
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.target import Argument, Target
-from tensorflow_ipu.compiler.numerics.behavior import FloatBehavior
 from tensorflow_ipu.configs import flags, translate
-from tensorflow_ipu.device import attachment, selection, system
+from tensorflow_ipu.device import attachment, system
 from tensorflow_ipu.profiler import report_data
 from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.models import pipelines
@@ -39,7 +39,7 @@ def _system(text: str = "", **options: Any) -> attachment.System:
         for part in outer:
             node = getattr(node, part)
         setattr(node, last, value)
-    return selection.build(translate.to_options(config), flags.parse(text), 1000)
+    return system.build(translate.to_options(config), flags.parse(text), 1000)
 
 
 def _compile(

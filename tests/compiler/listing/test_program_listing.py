@@ -17,9 +17,11 @@ from tensorflow_ipu.compiler.listing.program_listing import (
     OpRecord,
     TensorRecord,
     format_listing,
+    human_bytes,
+    human_count,
     list_ops,
+    work_total,
 )
-from tensorflow_ipu.compiler.listing.text import human_bytes, human_count, work_total
 from tensorflow_ipu.compiler.sources.source_map import SourceMap
 
 Concrete = tf.types.experimental.ConcreteFunction

@@ -11,11 +11,75 @@ from tensorflow.core.framework import attr_value_pb2
 
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler.checks import verify
-from tensorflow_ipu.compiler.ir.program import TRAPS_ATTRIBUTE, Program, node_tag
+from tensorflow_ipu.compiler.ir.program import (
+    OUTSIDE_ATTRIBUTE,
+    TRAPS_ATTRIBUTE,
+    Program,
+    called_functions,
+    node_tag,
+)
 from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.passes import numerics
 from tensorflow_ipu.device import system
 from tests.support.programs.compiled_programs import ops, program_of
+
+HALVES = tf.TensorSpec([2], tf.float16)
+
+
+def loop(x):
+    return tf.while_loop(lambda y: tf.reduce_sum(y) < 9.0, lambda y: (y * y,), (x,))[0]
+
+
+def branches(x):
+    return tf.cond(tf.reduce_sum(x) < 1.0, lambda: loop(x), lambda: x + x)
+
+
+def lists(x):
+    rows = tf.TensorArray(tf.float16, 3, element_shape=[2])
+    for index in tf.range(3):
+        rows = rows.write(index, x)
+    return rows.stack()
+
+
+def test_loops_and_branches_can_take_float32():
+    program = program_of(branches, HALVES)
+    assert numerics.functions(program, ()) == set(program.functions) - {program.entry}
+
+
+def test_functions_of_the_host_keep_float16():
+    program = program_of(branches, HALVES)
+    (call,) = [node for _, node in program.nodes() if node.op in ("If", "StatelessIf")]
+    kept = numerics.functions(program, called_functions(call))
+    assert not kept.intersection(called_functions(call))
+
+
+def test_neither_can_what_runs_outside_or_beside_such_a_function():
+    program = program_of(branches, HALVES)
+    (call,) = [node for _, node in program.nodes() if node.op in ("If", "StatelessIf")]
+    call.attr[OUTSIDE_ATTRIBUTE].s = b"scope"
+    kept = numerics.functions(program, ())
+    assert not kept.intersection(called_functions(call))
+    program = program_of(loop, HALVES)
+    (call,) = [node for _, node in program.nodes() if node.op in ("While", "StatelessWhile")]
+    # The condition on the host: then the body has to go with it.
+    assert numerics.functions(program, [called_functions(call)[0]]) == frozenset()
+
+
+def test_lists_inside_of_a_program_can_hold_float32():
+    assert numerics.lists(program_of(lists, HALVES), ())
+
+
+def test_lists_that_the_host_knows_keep_float16():
+    program = program_of(lists, HALVES)
+    node = next(node for _, node in program.nodes() if numerics.is_list_op(node))
+    node.attr[OUTSIDE_ATTRIBUTE].s = b"scope"
+    assert not numerics.lists(program, ())
+    program = program_of(lists, HALVES)
+    program.functions[program.entry].signature.output_arg[0].type = tf.variant.as_datatype_enum
+    assert not numerics.lists(program, ())
+
+
+# --- Tests of the pass for the device's arithmetic: what it makes of Programs ---
 
 _HALVES = tf.TensorSpec([2, 2], tf.float16)
 _FLOATS = tf.TensorSpec([2, 2], tf.float32)

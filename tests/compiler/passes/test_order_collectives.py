@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import loops
 from tensorflow_ipu.compiler.checks import verify
-from tensorflow_ipu.compiler.ir import collectives, node_order
+from tensorflow_ipu.compiler.ir import collectives, function_nodes
 from tensorflow_ipu.compiler.ir.program import Program, input_node
 from tensorflow_ipu.compiler.passes import order_collectives, replica_constants
 from tensorflow_ipu.ops import all_to_all_op, cross_replica_ops, replication_ops
@@ -39,7 +39,7 @@ def _ordered(function, replicas: int = 2) -> Program:
 
 def _chain(function) -> list[str]:
     """Returns the names of a function's collectives in the only order that its edges allow."""
-    nodes = {node.name: node for node in node_order.topological(function.node_def)}
+    nodes = {node.name: node for node in function_nodes.topological(function.node_def)}
     above: dict[str, set[str]] = {}
     for name, node in nodes.items():
         direct = {input_node(reference) for reference in node.input} & set(nodes)

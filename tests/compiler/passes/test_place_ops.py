@@ -14,7 +14,7 @@ from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.executable import Executable
-from tensorflow_ipu.compiler.ir import node_sharding
+from tensorflow_ipu.compiler.ir import function_nodes
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.passes import place_ops
 from tests.support.programs.compiled_programs import scalar_target
@@ -130,10 +130,10 @@ def test_a_feed_stays_in_one_place() -> None:
     nodes = {node.name: node for node in function.node_def}
     for name in ("first", "second"):
         nodes[name].attr["feed_id"].s = b"feed"
-    nodes["a"].attr["_XlaSharding"].CopyFrom(node_sharding.sharding_attribute([2]))
-    nodes["b"].attr["_XlaSharding"].CopyFrom(node_sharding.sharding_attribute([1]))
+    nodes["a"].attr["_XlaSharding"].CopyFrom(function_nodes.sharding_attribute([2]))
+    nodes["b"].attr["_XlaSharding"].CopyFrom(function_nodes.sharding_attribute([1]))
     place_ops.run(Program({"main": function}, "main"), scalar_target(0))
-    assert [node_sharding.node_ipus(nodes[name]) for name in ("first", "second")] == [(2,), (2,)]
+    assert [function_nodes.node_ipus(nodes[name]) for name in ("first", "second")] == [(2,), (2,)]
 
 
 def test_ops_on_the_host_stay_there() -> None:

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.compiler import trace
-from tensorflow_ipu.compiler.sources import declared
+from tensorflow_ipu.compiler.sources import source_map
 from tensorflow_ipu.compiler.sources.frames import SourceLocation
 from tensorflow_ipu.compiler.sources.source_map import SourceMap, source_of
 from tests.support.checkout.source_lines import line_of
@@ -207,8 +207,8 @@ def test_declared_lines_and_layers_are_those_of_all_ops_in_their_scope() -> None
             with tf.name_scope("inner"):
                 inside = tf.constant(1) + 2
         outside = tf.constant(1) + 2
-        declared.declare(graph, "layer", location, "block")
-        declared.declare(graph, "", None)
+        source_map.declare(graph, "layer", location, "block")
+        source_map.declare(graph, "", None)
     sources = SourceMap(graph)
     origin = sources.origin("", inside.op.name)
     assert (origin.location, origin.layer) == (location, "block")

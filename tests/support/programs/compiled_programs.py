@@ -14,13 +14,13 @@ from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.configs import flags, translate
 from tensorflow_ipu.configs.ipu_config import IPUConfig
-from tensorflow_ipu.device import attachment, selection
+from tensorflow_ipu.device import attachment, system
 
 
 @functools.cache
 def default_system() -> attachment.System:
     """Returns the default configuration, without flags; nothing is attached."""
-    return selection.build(translate.to_options(IPUConfig()), flags.Flags(), 0)
+    return system.build(translate.to_options(IPUConfig()), flags.Flags(), 0)
 
 
 def default_target(*arguments: Argument) -> Target:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from onnx import helper
 from tensorflow.python.eager import context as eager_context
 
-from tensorflow_ipu.compiler.sources import declared, frames
+from tensorflow_ipu.compiler.sources import frames, source_map
 from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.popart import ops  # noqa: F401 - fills the table
 from tensorflow_ipu.frontends.popart.errors import popart_exception
@@ -258,7 +258,7 @@ class Lowering:
             line = nodes.line(node)
             if line is not None and not tf.executing_eagerly():
                 place = frames.SourceLocation(line.fileName, line.lineNumber, line.functionName)
-                declared.declare(tf.compat.v1.get_default_graph(), scope.rstrip("/"), place)
+                source_map.declare(tf.compat.v1.get_default_graph(), scope.rstrip("/"), place)
             stack.enter_context(self._schedule.of_node(node))
             yield
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import tensorflow as tf
 
 from tensorflow_ipu.api import scopes
-from tensorflow_ipu.compiler.sources import declared
+from tensorflow_ipu.compiler.sources import source_map
 from tensorflow_ipu.compiler.sources.frames import SourceLocation
 from tensorflow_ipu.frontends.popxl.graph import Graph
 from tensorflow_ipu.frontends.popxl.lowering import composites, hints, layers, places
@@ -181,7 +181,7 @@ class Lowering:
         """Reads a tensor that lasts from run to run, in a scope of its own: it has a layer."""
         graph = tf.compat.v1.get_default_graph()
         scope = "Read." + re.sub(r"[^\w.]", "_", tensor.id)
-        declared.declare(graph, scope, self._site, "/".join(layers.owner_of(tensor)))
+        source_map.declare(graph, scope, self._site, "/".join(layers.owner_of(tensor)))
         with graph.name_scope(scope + "/"), self.beside(tensor):
             return self.program.read_state(tensor)
 

@@ -19,7 +19,7 @@ from tensorflow_ipu.compiler.ir.program import (
     SETTINGS_ATTRIBUTE,
     STAGE_ATTRIBUTE,
 )
-from tensorflow_ipu.compiler.sources import declared
+from tensorflow_ipu.compiler.sources import source_map
 from tensorflow_ipu.frontends.popxl.core.op import Op
 from tensorflow_ipu.frontends.popxl.graph import executions
 from tensorflow_ipu.frontends.popxl.lowering import layers
@@ -46,7 +46,7 @@ def of(op: Op) -> Iterator[None]:
     """
     graph = tf.compat.v1.get_default_graph()
     scope = "/".join([*op.scopes, f"{op.kind.type}.{op.id}"])
-    declared.declare(graph, scope, op.site, layers.layer_of(op))
+    source_map.declare(graph, scope, op.site, layers.layer_of(op))
     attributes = {}
     if op.graph.is_gradient:
         attributes[PHASE_ATTRIBUTE] = attr_value_pb2.AttrValue(s=b"backward")

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler import launch, trace
 from tensorflow_ipu.compiler.cluster import Cluster
-from tensorflow_ipu.compiler.sources import declared
+from tensorflow_ipu.compiler.sources import source_map
 from tensorflow_ipu.feeds.arrays import ArrayInfeed, ArrayOutfeed
 from tensorflow_ipu.frontends.popxl.core.op import Op
 from tensorflow_ipu.frontends.popxl.graph import Graph
@@ -207,7 +207,7 @@ class Program:
                 return run
 
             done = tf.switch_case(number, [branch(part) for part in _PARTS], name="parts")
-            declared.declare(done.graph, "parts", None, "")
+            source_map.declare(done.graph, "parts", None, "")
             return [], [done.op]
 
         return trace.trace(whole, [tf.constant(0)], "popxl")

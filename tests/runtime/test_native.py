@@ -1,13 +1,42 @@
-"""Errors of ops without what the eager runtime puts around them."""
+"""Tests of errors of a native library that is missing or damaged."""
 
 from __future__ import annotations
 
+import sysconfig
 import types
 
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu.runtime import eager_errors, native
+from tensorflow_ipu.runtime import native
+from tensorflow_ipu.versions import built_for
+
+# Without what it remembers.
+LOAD = native.load.__wrapped__
+
+
+@pytest.fixture
+def plugins(tmp_path, monkeypatch):
+    """The folder of plugins of a made-up environment."""
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path))
+    monkeypatch.setattr(built_for.site, "ENABLE_USER_SITE", False)
+    folder = tmp_path / "tensorflow-plugins"
+    folder.mkdir()
+    return folder
+
+
+def test_a_missing_library_is_an_error_with_its_folder(plugins):
+    with pytest.raises(ImportError, match=f"is not in {plugins}.*tensorflow-ipu doctor"):
+        LOAD()
+
+
+def test_a_damaged_library_names_the_doctor(plugins):
+    (plugins / built_for.LIBRARY).write_bytes(b"no library")
+    with pytest.raises(ImportError, match=r"does not load into TensorFlow .*tensorflow-ipu doctor"):
+        LOAD()
+
+
+# --- Errors of ops without what the eager runtime puts around them ---
 
 _PREFIX = (
     "{{function_node __wrapped__IpuLaunch_Targs_2_Tresults_1_device_/job:localhost/replica:0/"
@@ -26,7 +55,7 @@ _PREFIX = (
     ],
 )
 def test_prefixes_of_the_eager_runtime_are_removed(message: str, cleaned: str) -> None:
-    assert eager_errors.cleaned(message) == cleaned
+    assert native.cleaned(message) == cleaned
 
 
 def test_errors_stay_what_they_are() -> None:
@@ -37,7 +66,7 @@ def test_errors_stay_what_they_are() -> None:
         raise raised
 
     module = types.SimpleNamespace(ipu_fail=ipu_fail, other=ipu_fail)
-    eager_errors.clean_errors_of(module)
+    native.clean_errors_of(module)
     assert module.other is ipu_fail
     with pytest.raises(tf.errors.NotFoundError, match=r"^Gone\.$") as caught:
         module.ipu_fail()

@@ -1,18 +1,22 @@
-"""Rules by which an op is impossible on a chip of fixed shapes."""
+"""Check that the chip can run a Program: supported ops and fixed shapes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, reduce
 from operator import or_
+from typing import NamedTuple
 
 from tensorflow.core.framework import node_def_pb2, op_def_pb2
-from tensorflow.python.framework import op_def_registry
+from tensorflow.python.framework import errors, op_def_registry
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler.operators import table
-from tensorflow_ipu.compiler.operators.calls import Tensor, data_inputs
-from tensorflow_ipu.compiler.operators.constants import Constants
+from tensorflow_ipu.compiler.analysis import outside_compilation
+from tensorflow_ipu.compiler.analysis.constants import Constants, Tensor, data_inputs
+from tensorflow_ipu.compiler.checks import operator_table
+from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
+from tensorflow_ipu.compiler.sources.source_map import SourceMap
+from tensorflow_ipu.util.notices import warn_once
 
 # Masks of a slice whose dimensions have a fixed size in the result, for any bounds.
 _FIXED_SIZE = ("shrink_axis_mask", "new_axis_mask", "ellipsis_mask")
@@ -26,19 +30,19 @@ def problem(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> 
         node: the op. Not one of this package's own.
         constants: compile-time constants of the program.
     """
-    if node.op in table.ON_CHIP:
+    if node.op in operator_table.ON_CHIP:
         return _RULES.get(node.op, _fixed)(function, node, constants)
     definition = op_def_registry.get(node.op)
     inputs = data_inputs(node)
     if inputs and definition is not None and not definition.is_stateful:
         if all(constants.is_computed_before(Tensor(function, name)) for name in inputs):
             return None
-    return table.reason(node.op)
+    return operator_table.reason(node.op)
 
 
 def _fixed(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> str | None:
     """Checks most ops: the inputs that the table names are compile-time constants."""
-    for argument in table.ON_CHIP[node.op]:
+    for argument in operator_table.ON_CHIP[node.op]:
         for name in _inputs(node, argument):
             cause = constants.cause(Tensor(function, name))
             if cause is not None:
@@ -51,7 +55,7 @@ def _fixed(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> s
 
 def _list(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> str | None:
     """Checks lists of tensors: the number of elements is constant, the element type not "any"."""
-    for argument in table.ON_CHIP[node.op]:
+    for argument in operator_table.ON_CHIP[node.op]:
         for name in _inputs(node, argument):
             value = constants.value(Tensor(function, name))
             if (
@@ -172,3 +176,92 @@ _RULES: Mapping[str, _Rule] = {
     "TensorListSetItem": _set_item,
     "TensorStridedSliceUpdate": _strided_slice,
 }
+
+
+# --- The check ---
+
+# Prefix of TensorFlow's internal ops, which users do not write.
+_INTERNAL = "_"
+_SHOWN = 5
+
+
+class UnsupportedOp(NamedTuple):
+    """An op of a Program that the chip could not run.
+
+    Args:
+        function: name of the function it is in.
+        node: the op.
+        reason: why not.
+    """
+
+    function: str
+    node: node_def_pb2.NodeDef
+    reason: str
+
+
+def check(program: Program, constants: Constants, sources: SourceMap, policy: str) -> None:
+    """Warns of ops that run here and would not compile for the chip, or refuses them.
+
+    Args:
+        program: the Program, without checks of values, which the chip drops.
+        constants: its compile-time constants.
+        sources: where its ops came from.
+        policy: `--operator_policy` of TF_POPLAR_FLAGS: "warn", "raise", or "allow" for neither.
+
+    Raises:
+        tf.errors.InvalidArgumentError: The policy is to refuse, and there are such ops.
+    """
+    if policy == "allow":
+        return
+    found: dict[str, UnsupportedOp] = {}
+    for finding in find(program, constants):
+        found.setdefault(finding.node.op, finding)
+    texts = [_text(finding, sources) for finding in found.values()]
+    if texts and policy == "raise":
+        more = f" There are {len(texts) - _SHOWN} more." if len(texts) > _SHOWN else ""
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            "Detected unsupported operations when trying to compile graph, which "
+            f"--operator_policy=raise refuses. {' '.join(texts[:_SHOWN])}{more}",
+        )
+    for text in texts:
+        warn_once(
+            "%s (--operator_policy=raise in TF_POPLAR_FLAGS makes this an error, "
+            "--operator_policy=allow silences it. docs/operators.md lists all ops.)",
+            text,
+        )
+
+
+def find(program: Program, constants: Constants) -> Iterator[UnsupportedOp]:
+    """Yields the ops of a Program that the chip could not run, without the host's ops.
+
+    Args:
+        program: the Program.
+        constants: its compile-time constants.
+    """
+    on_host = outside_compilation.functions_run(program)
+    for name, function in program.functions.items():
+        if name in on_host:
+            continue
+        for node in function.node_def:
+            if op_names.is_own(node.op) or node.op.startswith(_INTERNAL):
+                continue
+            if node.op in program.functions:
+                continue
+            if OUTSIDE_ATTRIBUTE in node.attr:
+                continue
+            reason = problem(name, node, constants)
+            if reason is not None:
+                yield UnsupportedOp(name, node, reason)
+
+
+def _text(finding: UnsupportedOp, sources: SourceMap) -> str:
+    """Returns the message about an op: line, type, reason and advice."""
+    node = finding.node
+    source = sources.lookup(finding.function, node.name)
+    place = f"{source}: " if source is not None else ""
+    return (
+        f"{place}{node.op} ({node.name}) runs here, and would not compile for the chip: "
+        f"{finding.reason}. What to do: {operator_table.mend(node.op)}."
+    )

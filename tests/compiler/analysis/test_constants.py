@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu.compiler.operators.calls import Tensor
-from tensorflow_ipu.compiler.operators.constants import Constants
+from tensorflow_ipu.compiler.analysis.constants import Constants, Tensor
 from tests.support.programs.compiled_programs import program_of
 
 VECTOR = tf.TensorSpec([6], tf.float32)

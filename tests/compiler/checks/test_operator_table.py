@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+import tensorflow as tf
+from tensorflow.python import ipu
 from tensorflow.python.framework import op_def_registry
 from tensorflow.python.util import pywrap_xla_ops
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler.operators import table
+from tensorflow_ipu.compiler.checks import operator_table
 from tensorflow_ipu.compiler.passes import random_streams
 
 # The ops that XLA compiles in the TensorFlow that is installed, without TensorFlow's internal ones.
@@ -15,13 +19,17 @@ XLA = {op for op in pywrap_xla_ops.get_cpu_kernel_names() if not op.startswith("
 
 
 def test_every_op_of_xla_is_on_the_chip_or_has_a_reason_not_to_be():
-    tables = [set(table.ON_CHIP), set(table.NOT_ON_CHIP), set(op_names.DROPPED_CHECKS)]
+    tables = [
+        set(operator_table.ON_CHIP),
+        set(operator_table.NOT_ON_CHIP),
+        set(op_names.DROPPED_CHECKS),
+    ]
     assert XLA - set.union(*tables) == set()
     assert [op for op in XLA if sum(op in names for names in tables) > 1] == []
 
 
 def test_what_is_on_the_chip_without_xla_is_lowered_or_a_stand_in():
-    assert set(table.ON_CHIP) - XLA == {
+    assert set(operator_table.ON_CHIP) - XLA == {
         *("Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"),
         *("OptionalFromValue", "OptionalGetValue", "OptionalHasValue", "OptionalNone"),
         *("LogUniformCandidateSampler", "UniformCandidateSampler"),
@@ -32,11 +40,11 @@ def test_what_is_on_the_chip_without_xla_is_lowered_or_a_stand_in():
 
 def test_what_the_compiler_makes_of_random_ops_is_where_these_are():
     for op, stateless in random_streams._SAMPLERS.items():
-        assert (op in table.ON_CHIP) == (stateless.op in table.ON_CHIP), op
+        assert (op in operator_table.ON_CHIP) == (stateless.op in operator_table.ON_CHIP), op
 
 
 def test_inputs_that_have_to_be_known_are_inputs_of_the_op():
-    for op, inputs in table.ON_CHIP.items():
+    for op, inputs in operator_table.ON_CHIP.items():
         names = {argument.name for argument in op_def_registry.get(op).input_arg}
         assert set(inputs) <= names, op
 
@@ -58,8 +66,8 @@ def test_inputs_that_have_to_be_known_are_inputs_of_the_op():
     ],
 )
 def test_an_op_that_is_not_on_the_chip_has_a_reason(op, reason):
-    assert op not in table.ON_CHIP
-    assert reason in table.reason(op)
+    assert op not in operator_table.ON_CHIP
+    assert reason in operator_table.reason(op)
 
 
 def test_the_table_needs_no_tensorflow(run_python):
@@ -69,3 +77,37 @@ def test_the_table_needs_no_tensorflow(run_python):
         "assert table.ON_CHIP and advice.mend('Where')\n"
         "assert 'tensorflow' not in sys.modules"
     )
+
+
+# --- Tests of what is named in the place of ops that the chip lacks ---
+
+
+@pytest.mark.parametrize(
+    "text", [text for _, text in operator_table.INSTEAD] + [operator_table.mend("Lu2")]
+)
+def test_what_is_named_exists(text):
+    for path in re.findall(r"\b(?:tf|ipu)(?:\.\w+)+", text):
+        module, *names = path.split(".")
+        found = {"tf": tf, "ipu": ipu}[module]
+        for name in names:
+            found = getattr(found, name)
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        ("Where", "three arguments"),
+        ("NonMaxSuppressionV3", "boxes"),
+        ("SparseSegmentSum", "unsorted_segment_sum"),
+        ("SparseReorder", "dense before the program"),
+        ("PrintV2", "print_tensor"),
+        ("Range", "a Python number"),
+        ("Svd", "on the host"),
+    ],
+)
+def test_there_is_something_to_do_about_each_op(op, expected):
+    assert expected in operator_table.mend(op)
+
+
+def test_nothing_special_is_known_of_most_ops():
+    assert operator_table.instead("Svd") is None

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tensorflow_ipu.compiler.analysis.batch_dimension import batched_dimension
-from tensorflow_ipu.compiler.workload.shapes import infer
+from tensorflow_ipu.compiler.workload.results import batched_dimension, infer
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Check of the inputs of collectives within a replica."""
+"""Checks that ops are on the IPUs that feeds and collectives need."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from collections.abc import Mapping
 from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import errors
 
-from tensorflow_ipu.compiler.ir.node_sharding import ALL_IPUS, node_ipus
+from tensorflow_ipu import op_names
+from tensorflow_ipu.compiler.ir import function_nodes
+from tensorflow_ipu.compiler.ir.function_nodes import ALL_IPUS, node_ipus
 from tensorflow_ipu.compiler.ir.program import (
     SHARD_INPUT_ATTRIBUTE,
     Program,
     at_node,
     input_node,
+    node_tag,
 )
 
 
-def check(program: Program) -> None:
+def check_collective_inputs(program: Program) -> None:
     """Checks that input i of each collective within a replica is on shard i.
 
     Values from outside the function (arguments, variables of loops) pass unchecked. An op that
@@ -77,3 +80,28 @@ def _check_input(
     place = at_node(source.name, function.signature.name)
     advice = f"{problem}. Make it in `with ipu.scopes.ipu_shard({index}):`.{place}"
     raise errors.FailedPreconditionError(None, None, advice)
+
+
+# --- Feeds ---
+
+
+def check_feeds(program: Program) -> None:
+    """Checks that no feed is used on two IPUs.
+
+    Raises:
+        tf.errors.FailedPreconditionError: Naming the ops.
+    """
+    users: dict[bytes, tuple[tuple[int, ...], str]] = {}
+    for function, node in program.nodes():
+        if node.op not in op_names.FEEDS:
+            continue
+        ipus = function_nodes.node_ipus(node)
+        name = node_tag(node.name, function.signature.name)
+        first_ipus, first = users.setdefault(node.attr["feed_id"].s, (ipus, name))
+        if ipus != first_ipus:
+            raise errors.FailedPreconditionError(
+                None,
+                None,
+                f"Trying to use the same feed on two IPUs: {first} on {list(first_ipus)} and "
+                f"{name} on {list(ipus)}. Make one queue for each.",
+            )

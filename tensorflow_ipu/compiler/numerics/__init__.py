@@ -1,1 +1,0 @@
-"""Emulation of the device's floating-point arithmetic: rounding, overflow and traps."""
