@@ -10,7 +10,7 @@ from tensorflow.core.framework import op_def_pb2
 from tensorflow.python.client import pywrap_tf_session
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler.checks import operator_table, verify
+from tensorflow_ipu.compiler.checks import operator_table, supported
 from tensorflow_ipu.runtime import native
 
 _UNBROKEN = "\0"
@@ -20,7 +20,7 @@ PATH = Path(__file__).with_name("operators.md")
 _HEAD = """\
 # Operators
 
-Made by `docs/make_operators.py` from the tables in `tensorflow_ipu/compiler/operators/`. It lists
+Made by `docs/make_operators.py` from the table in `tensorflow_ipu/compiler/checks/operator_table.py`. It lists
 every op of TensorFlow 2.15.
 
 | | what it means | ops |
@@ -109,7 +109,7 @@ def classified() -> dict[str, dict[str, str]]:
     """Returns the ops by what becomes of them, each with the reason."""
     found: dict[str, dict[str, str]] = {meaning: {} for meaning in _MEANINGS}
     for op in registered():
-        refusal = verify.refused_whatever_types(op)
+        refusal = supported.refused_whatever_types(op)
         if op.name in op_names.DROPPED_CHECKS:
             found["dropped"][op.name] = ""
         elif refusal is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import errors
 
-from tensorflow_ipu.compiler import refusals
+from tensorflow_ipu.compiler.checks import refusals
 
 _CHANNELS = 3
 # Type of the image -> type of the result.

@@ -12,6 +12,7 @@ from tensorflow.python.ops import handle_data_util
 
 from tensorflow_ipu.compiler import cluster as cluster_lib
 from tensorflow_ipu.compiler import compile as compile_lib
+from tensorflow_ipu.compiler import requests
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir.target import Argument
 from tensorflow_ipu.device import system
@@ -91,9 +92,9 @@ def _compile(cluster: cluster_lib.Cluster) -> Executable:
             arguments.append(Argument(tf.as_dtype(held.dtype), tf.TensorShape(held.shape), True))
         else:
             arguments.append(Argument(tensor.dtype, tensor.shape, False))
-    compile_lib.ensure_registered()
-    with compile_lib.LOCK:
-        target = compile_lib.target_in_force(0, arguments)
+    requests.ensure_registered()
+    with requests.LOCK:
+        target = requests.target_in_force(0, arguments)
         return compile_lib.compile_cluster(cluster, target)[0]
 
 

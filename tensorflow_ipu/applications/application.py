@@ -16,7 +16,7 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import resource_variable_ops
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler import ahead_of_time
+from tensorflow_ipu.compiler import requests
 from tensorflow_ipu.compiler.analysis import host_evaluation
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.executable import Executable
@@ -139,7 +139,7 @@ def build(
         tf.errors.InvalidArgumentError: If it depends on objects of this process.
         tf.errors.OpError: As at the first run of a program.
     """
-    executable, library = ahead_of_time.compile_cluster(cluster, ordinal)
+    executable, library = requests.compile_ahead(cluster, ordinal)
     _check_on_device(executable)
     _check_one_process(executable)
     _check_self_contained(library)

@@ -1,93 +1,175 @@
-"""Compilation of a Cluster when the engine runs it for the first time."""
+"""Compilation of a Cluster for a Target: `TABLE` lists all checks and passes in their order."""
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import dataclasses
-import functools
 import itertools
-import threading
 import time
-import traceback
 import weakref
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable
+from typing import NamedTuple
 
 from tensorflow.core.framework import function_pb2
-from tensorflow.python.framework import dtypes, errors, tensor_shape, tensor_spec
+from tensorflow.python.framework import tensor_spec
 
-from tensorflow_ipu.compiler import cluster as cluster_lib
-from tensorflow_ipu.compiler import (
-    error_text,
-    fingerprint,
-    observers,
-    passes,
-    placed_clusters,
-    pre_compile,
-    refusals,
-    store,
-)
-from tensorflow_ipu.compiler.analysis import (
-    host_evaluation,
-    memory_options,
-    outside_compilation,
-    pipeline_plan,
-)
-from tensorflow_ipu.compiler.analysis.constants import Constants
+from tensorflow_ipu.compiler import error_text, fingerprint, observers, store
+from tensorflow_ipu.compiler.analysis import host_evaluation, memory_options, pipeline_plan
 from tensorflow_ipu.compiler.cache import CACHE
 from tensorflow_ipu.compiler.checks import (
     accumulation,
     capacity,
     dropped_checks,
+    operators,
+    outside_compilation,
     placement,
-    replica_uniform,
-    updates,
+    refusals,
+    replica_checks,
+    supported,
+    target_limits,
+    verify,
+)
+from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.compiler.ir import collectives, effects, function_nodes
+from tensorflow_ipu.compiler.ir.program import Program
+from tensorflow_ipu.compiler.ir.records import ArgumentSpec
+from tensorflow_ipu.compiler.ir.target import Target
+from tensorflow_ipu.compiler.passes import (
+    argument_types,
+    drop_checks,
+    host_once,
+    host_placement,
+    keep_effects,
+    mask_labels,
+    negations,
+    numerics,
+    order_collectives,
+    place_ops,
+    prune,
+    random_streams,
+    replica_constants,
+    round_trips,
+    sequential_loops,
+    synthetic_indices,
+    synthetic_parameters,
+    ungate_gradients,
     user_ops,
 )
-from tensorflow_ipu.compiler.checks import operators as operator_check
-from tensorflow_ipu.compiler.executable import Executable
-from tensorflow_ipu.compiler.ir import collectives, function_nodes
-from tensorflow_ipu.compiler.ir.program import Program
-from tensorflow_ipu.compiler.ir.target import Argument, Target
-from tensorflow_ipu.compiler.listing import program_listing
-from tensorflow_ipu.compiler.observers import Progress
-from tensorflow_ipu.compiler.passes import runner
-from tensorflow_ipu.compiler.sources import source_map
-from tensorflow_ipu.device import system
-from tensorflow_ipu.runtime import events, interpreter, native
-
-_ids = itertools.count()
-# Held while compiling: one program at a time. A handler of a signal may run a program meanwhile.
-LOCK = threading.RLock()
+from tensorflow_ipu.compiler.sources.source_map import Sources
+from tensorflow_ipu.runtime import native
 
 
-def target_in_force(ordinal: int, arguments: Iterable[Argument]) -> Target:
-    """Returns the compilation target for the configuration in force.
-
-    Only this function of the compiler reads the configuration. A compilation takes it from the
-    Target.
+class Pass(NamedTuple):
+    """A change of the Program in place. The docstring of `run` is its contract.
 
     Args:
-        ordinal: of the device `/device:IPU:<ordinal>`.
-        arguments: types and shapes of the entry's arguments.
-
-    Raises:
-        ValueError: If POPLAR_ENGINE_OPTIONS is not a JSON object of strings.
+        name: name of the pass, unique in the table.
+        run: changes the Program. It is legal before and after.
+        drops: whether ops with effects may go: unused ops, checks of values.
     """
-    return Target(ordinal, system.current().with_environment(), tuple(arguments))
+
+    name: str
+    run: Callable[[Program, Target], None]
+    drops: bool = False
+
+
+class Check(NamedTuple):
+    """A check of the Program, which it leaves as it is. It raises what the user has to change.
+
+    Args:
+        name: name of the check, unique in the table.
+        run: raises a `tf.errors.OpError`.
+    """
+
+    name: str
+    run: Callable[[Program, Target], None]
+
+
+class ExecutableCheck(NamedTuple):
+    """A check of a Program that needs its Executable.
+
+    Args:
+        name: name of the check, unique in the table.
+        run: raises a `tf.errors.OpError`, or warns.
+    """
+
+    name: str
+    run: Callable[[Program, Executable, Cluster], None]
+
+
+Step = Check | Pass | ExecutableCheck
+
+
+# All checks and passes, in the order in which they run. After each pass the Program is verified: it
+# is whole, and has lost no effect (`checks/verify.py`).
+TABLE: dict[str, tuple[Step, ...]] = {
+    # The program as the user wrote it. The number of replicas follows from the IPUs it then needs.
+    "traced": (
+        Check("outside_compilation", outside_compilation.check),
+        Check("pre_compilation", target_limits.check_pre_compilation),
+        Pass("prune", prune.run, drops=True),
+    ),
+    # The program of the device. Equal ones share one Executable, which is compiled once.
+    "device": (
+        Check("refusals", refusals.check),
+        Check("collective_inputs", placement.check_collective_inputs),
+        Check("arguments", target_limits.check_arguments),
+        Pass("round_trips", round_trips.run),
+        Pass("prune_after_round_trips", prune.run, drops=True),
+        Pass("drop_checks", drop_checks.run, drops=True),
+        Pass("ungate_gradients", ungate_gradients.run),
+        Pass("prune_after_checks", prune.run, drops=True),
+        Pass("replica_constants", replica_constants.run),
+        Pass("sequential_loops", sequential_loops.run),
+        Pass("random_streams", random_streams.run),
+        Pass("host_once", host_once.run),
+        Pass("host_placement", host_placement.run),
+        Pass("place_ops", place_ops.run),
+        Pass("order_collectives", order_collectives.run),
+        Check("supported", supported.check),
+        Check("feeds", placement.check_feeds),
+        Pass("user_ops", user_ops.run),
+        Check("collective_groups", replica_checks.check_groups),
+        Check("replica_uniform", replica_checks.check_uniform),
+    ),
+    # A program that is compiled for the first time.
+    "new": (
+        Check("remote_memory", target_limits.check_remote_memory),
+        Check("update_types", target_limits.check_update_types),
+    ),
+    # The Executable of a new program, before its report is written ...
+    "executable": (
+        ExecutableCheck("operators", operators.check),
+        ExecutableCheck("accumulation", accumulation.check),
+    ),
+    # ... and after it: a program that does not fit has a report, too.
+    "reported": (
+        ExecutableCheck("capacity", capacity.check),
+        ExecutableCheck("dropped_checks", dropped_checks.warn),
+    ),
+    # The program that the host runs. Listings and plans are of the program without these passes.
+    "host": (
+        Pass("synthetic_parameters", synthetic_parameters.run),
+        Pass("synthetic_indices", synthetic_indices.run),
+        Pass("numerics", numerics.run),
+        Pass("mask_labels", mask_labels.run),
+        Pass("negations", negations.run),
+        Pass("argument_types", argument_types.run),
+        Pass("keep_effects", keep_effects.run),
+    ),
+}
+
+_ids = itertools.count()
 
 
 def compile_cluster(
-    cluster: cluster_lib.Cluster, target: Target, to_file: bool = False
+    cluster: Cluster, target: Target
 ) -> tuple[Executable, function_pb2.FunctionDefLibrary]:
     """Compiles a Cluster.
 
     Args:
         cluster: the Cluster.
         target: device, configuration and argument types.
-        to_file: whether the caller saves the Executable. If so, a device that is configured for
-            pre-compilation needs no cache for it.
 
     Returns:
         The Executable, and the library to run. An equal Executable that was compiled before is
@@ -98,43 +180,81 @@ def compile_cluster(
             named with the user's lines.
     """
     with error_text.explained_errors(cluster):
-        return _compiled(cluster, target, to_file)
+        return _Compilation(cluster, target).run()
 
 
-def _compiled(
-    cluster: cluster_lib.Cluster, target: Target, to_file: bool
-) -> tuple[Executable, function_pb2.FunctionDefLibrary]:
-    began = time.time()
-    program = Program.from_library(cluster.library(), cluster.entry)
-    outside_compilation.check(program)
-    if target.system.pre_compiles and not to_file:
-        pre_compile.check(program, target)
-    target = _with_replicas(program, target, to_file)
-    refusals.check(program)
-    placement.check_collective_inputs(program)
-    checks = dropped_checks.find(program)
-    progress = Progress(cluster.id, 1 + len(passes.PIPELINE), target.flags.show_progress_bar)
-    runner.run(program, target, progress)
-    placement.check_feeds(program)
-    user_ops.check(program, target)
-    collectives.check_groups(program, target.replicas)
-    replica_uniform.check(program, target.replicas)
-    digest = fingerprint.fingerprint(program, target.key)
-    library = program.to_library()
-    executable = CACHE.find(digest)
-    if executable is None:
-        executable = _executable(cluster, target, program, library, digest)
-        dropped_checks.mention(checks, cluster.sources)
-        _compile_once(executable, target, began)
-    CACHE.add(executable, cluster)
-    runner.lower(program, target)
-    return executable, program.to_library()
+class _Compilation:
+    """One way of a Cluster through the table.
+
+    Args:
+        cluster: the Cluster.
+        target: the Target; its number of replicas is found on the way.
+    """
+
+    def __init__(self, cluster: Cluster, target: Target) -> None:
+        self._began = time.time()
+        self._cluster = cluster
+        self._target = target
+        self._program = Program.from_library(cluster.library(), cluster.entry)
+        steps = len(TABLE["traced"]) + len(TABLE["device"])
+        self._progress = observers.Progress(cluster.id, steps, target.flags.show_progress_bar)
+
+    def run(self) -> tuple[Executable, function_pb2.FunctionDefLibrary]:
+        """Returns the Executable, and the library to run."""
+        verify.check_structure(self._program)
+        self._run("traced")
+        self._target = _with_replicas(self._program, self._target)
+        self._run("device")
+        digest = fingerprint.fingerprint(self._program, self._target.key)
+        executable = CACHE.find(digest) or self._new_executable(digest)
+        CACHE.add(executable, self._cluster)
+        self._run("host")
+        verify.check_effects(self._program)
+        return executable, self._program.to_library()
+
+    def _new_executable(self, digest: str) -> Executable:
+        """Makes the Executable; checks, reports, records and saves it."""
+        self._run("new")
+        executable = _executable(self._cluster, self._target, self._program, digest)
+        weakref.finalize(executable, native.forget_executable, executable.id).atexit = False
+        self._run("executable", executable)
+        observers.compiled(executable)
+        self._run("reported", executable)
+        store.record(executable, self._began)
+        return executable
+
+    def _run(self, phase: str, executable: Executable | None = None) -> None:
+        """Runs the steps of a phase, and notifies observers after each."""
+        for step in TABLE[phase]:
+            if isinstance(step, Pass):
+                self._run_pass(step)
+            elif isinstance(step, Check):
+                step.run(self._program, self._target)
+            elif executable is not None:
+                step.run(self._program, executable, self._cluster)
+            self._notify(phase, step)
+
+    def _run_pass(self, one_pass: Pass) -> None:
+        """Runs a pass, and verifies that the Program is whole and has lost no effect."""
+        before = None if one_pass.drops else effects.counted(self._program)
+        one_pass.run(self._program, self._target)
+        verify.check_structure(self._program)
+        if before is not None:
+            verify.check_nothing_lost(one_pass.name, before, self._program)
+
+    def _notify(self, phase: str, step: Step) -> None:
+        if phase in ("traced", "device"):
+            self._progress.advance()
+        kind = "pass" if isinstance(step, Pass) else "check"
+        done = observers.StepDone(
+            self._cluster.id, f"/device:IPU:{self._target.ordinal}", phase, kind, step.name
+        )
+        observers.stepped(done, self._program)
 
 
-def _with_replicas(program: Program, target: Target, to_file: bool) -> Target:
+def _with_replicas(program: Program, target: Target) -> Target:
     """Returns the target with the number of replicas, which passes may depend on."""
-    passes.PIPELINE["prune"](program, target)  # unused ops need no IPU
-    needs_device = to_file or not host_evaluation.is_host_evaluated(program, target)
+    needs_device = target.to_file or not host_evaluation.is_host_evaluated(program, target)
     if not needs_device and not target.is_configured:
         return target
     ipus = function_nodes.ipus_used(program)
@@ -142,48 +262,9 @@ def _with_replicas(program: Program, target: Target, to_file: bool) -> Target:
     return dataclasses.replace(target, replicas=replicas)
 
 
-def _compile_once(executable: Executable, target: Target, began: float) -> None:
-    """Records the compilation, unless another process did it; writes to the folders configured."""
-    events.STORE.remember(executable)
-    cache_folder = target.flags.executable_cache_path
-    if cache_folder:
-        disk = store.DiskCache(cache_folder)
-        with disk.locked(executable.fingerprint) as known:
-            if not known:
-                _record(executable, began)
-                # Pre-compilation has no other result than the file.
-                disk.save(executable, required=target.system.pre_compiles)
-    else:
-        _record(executable, began)
-    serialization_folder = target.system.settings.serialization_output_folder
-    if serialization_folder:
-        store.serialize(executable, serialization_folder)
-
-
-def _record(executable: Executable, began: float) -> None:
-    if events.STORE.enabled:
-        executable.keep_sources()  # its event is made when it is read
-    with events.compiling(
-        executable.name,
-        executable.ordinal,
-        executable.on_device,
-        began=began,
-        max_report_bytes=events.report_bytes(executable.system),
-    ) as finished:
-        finished(executable)
-
-
-def _executable(
-    cluster: cluster_lib.Cluster,
-    target: Target,
-    program: Program,
-    library: function_pb2.FunctionDefLibrary,
-    digest: str,
-) -> Executable:
-    remote_memory = memory_options.RemoteMemory.of(target.system)
-    memory_options.check(program, remote_memory)
-    updates.check(program, target)
-    executable = Executable(
+def _executable(cluster: Cluster, target: Target, program: Program, digest: str) -> Executable:
+    """Makes the Executable of a Program."""
+    return Executable(
         id=f"{cluster.id}.{next(_ids)}",
         name=cluster.id,
         fingerprint=digest,
@@ -194,25 +275,15 @@ def _executable(
         results=tuple(
             tensor_spec.TensorSpec(output.shape, output.dtype) for output in cluster.graph.outputs
         ),
-        library=library,
+        library=program.to_library(),
         entry=program.entry,
         on_device=not host_evaluation.is_host_evaluated(program, target),
         pipeline=pipeline_plan.plan(program, target.system),
-        sources=source_map.Sources(cluster),
-        remote_memory=remote_memory,
+        sources=Sources(weakref.ref(cluster)),
+        remote_memory=memory_options.RemoteMemory.of(target.system),
         system=target.system,
         meeting_fingerprint=_meeting_fingerprint(program, target),
     )
-    if executable.on_device:
-        constants = Constants(program, cluster.constant_arguments())
-        policy = target.flags.operator_policy
-        operator_check.check(program, constants, cluster.sources, policy)
-    weakref.finalize(executable, native.forget_executable, executable.id).atexit = False
-    accumulation.check(program, lambda: executable.ops)
-    observers.compiled(executable)  # a program that does not fit has a report, too
-    report = observers.write_reports(executable)
-    capacity.check(executable, cluster.graph, report)
-    return executable
 
 
 def _meeting_fingerprint(program: Program, target: Target) -> str:
@@ -225,24 +296,12 @@ def _meeting_fingerprint(program: Program, target: Target) -> str:
     )
 
 
-def _prepare_to_run(
-    executable: Executable, library: function_pb2.FunctionDefLibrary
-) -> function_pb2.FunctionDefLibrary:
-    """Returns the library that the engine runs, after checking that the device is attached."""
-    if executable.system.pre_compiles:
-        return pre_compile.zeros_instead(executable, library)
-    if executable.on_device or executable.system.has_device(executable.ordinal):
-        system.ensure_attached(executable.ordinal)
-    return library
-
-
-def _argument_specs(
-    cluster: cluster_lib.Cluster, program: Program, target: Target
-) -> tuple[program_listing.ArgumentSpec, ...]:
+def _argument_specs(cluster: Cluster, program: Program, target: Target) -> tuple[ArgumentSpec, ...]:
+    """Returns the arguments of the entry. Variables have the names that the user gave them."""
     names = [argument.name for argument in program.functions[program.entry].signature.input_arg]
     variables = cluster.variable_names()
     return tuple(
-        program_listing.ArgumentSpec(
+        ArgumentSpec(
             name=variables.get(index, name),
             dtype=argument.dtype,
             shape=tuple(argument.shape.as_list()),
@@ -250,85 +309,3 @@ def _argument_specs(
         )
         for index, (name, argument) in enumerate(zip(names, target.arguments))
     )
-
-
-def _read_request(request: int) -> tuple[cluster_lib.Cluster, Target]:
-    """Decodes the engine's question."""
-    head, *lines = native.request_text(request).splitlines()
-    identifier, ordinal = head.rsplit(" ", 1)
-    arguments = []
-    for line in lines:
-        variable, dtype, dims = line.split(" ")
-        shape = tensor_shape.TensorShape([int(dim) for dim in dims.split(",") if dim])
-        arguments.append(Argument(dtypes.as_dtype(int(dtype)), shape, variable == "1"))
-    try:
-        cluster = placed_clusters.find(identifier)
-    except KeyError:
-        raise errors.FailedPreconditionError(
-            None,
-            None,
-            f"The IPU program {identifier} cannot be compiled: the graph that it was traced in "
-            "no longer exists. Build the graph again in this process.",
-        ) from None
-    return cluster, target_in_force(int(ordinal), arguments)
-
-
-def _answer(request: int) -> None:
-    """Called by the engine, on any of its threads. Must not raise."""
-    try:
-        with LOCK:
-            cluster, target = _read_request(request)
-            executable, library = compile_cluster(cluster, target)
-        library = _prepare_to_run(executable, library)
-        configured = executable.system
-        # A program that is only compiled has no other processes.
-        instances = 1 if configured.pre_compiles else configured.process_count
-        native.reply(
-            request,
-            executable.id,
-            library.SerializeToString(),
-            cluster.entry,
-            executable.replicas // configured.process_count,
-            instances,
-            configured.process_index,
-            executable.meeting_fingerprint,
-            executable.on_device,
-        )
-    except errors.OpError as error:
-        native.reply_error(request, error.error_code, error.message)
-    except OSError as error:
-        message = (
-            f"A compiled IPU program could not be saved or found: {error}. Check the folders that "
-            "the flag --executable_cache_path and the option serialization_output_folder name."
-        )
-        native.reply_error(request, errors.FAILED_PRECONDITION, message)
-    except (ValueError, TypeError) as error:
-        native.reply_error(request, errors.INVALID_ARGUMENT, str(error))
-    except Exception:  # noqa: BLE001 - the engine's thread must get an answer
-        message = "The IPU compiler failed. This is a bug in tensorflow_ipu.\n"
-        native.reply_error(request, errors.INTERNAL, message + traceback.format_exc())
-    except BaseException as error:  # noqa: BLE001 - of a handler of a signal: Ctrl-C, say
-        interpreter.interrupted(error)
-        native.reply_error(request, errors.CANCELLED, f"The compilation was stopped: {error!r}")
-
-
-def _explain(request: int) -> None:
-    """Called by the engine with an error of a launch, on any of its threads. Must not raise."""
-    identifier, message = native.error_text(request)
-    # The graph may be gone already, for a launch that is cancelled.
-    with contextlib.suppress(KeyError):
-        cluster = placed_clusters.find(identifier)
-        native.reply_error_text(request, error_text.explained(message, cluster))
-
-
-@functools.cache
-def ensure_registered() -> Any:
-    """Registers this compiler with the engine, once. Returns the callbacks to keep alive."""
-    native.ops()
-    callbacks = native.set_compiler(_answer), native.set_error_writer(_explain)
-    # A launch may end with an error when there is no interpreter any more.
-    atexit.register(native.set_error_writer, None)
-    system.subscribe(observers.configuring, first=True)
-    system.subscribe(CACHE.clear)
-    system.subscribe(events.configure)
-    return callbacks

@@ -14,8 +14,7 @@ from tensorflow.python.framework import ops
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import resource_variable_ops
 
-from tensorflow_ipu.compiler import compile as _compile
-from tensorflow_ipu.compiler import served, trace
+from tensorflow_ipu.compiler import requests, served, trace
 from tensorflow_ipu.compiler.checks import foreign_resources
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.runtime import interpreter, native
@@ -57,7 +56,7 @@ def launch(
     """
     if check:
         foreign_resources.check(cluster, arguments, device)
-    _compile.ensure_registered()
+    requests.ensure_registered()
     outputs = cluster.graph.outputs
     types = [output.dtype for output in outputs]
     with ops.device(device):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.runtime import notebook
@@ -20,6 +21,30 @@ _observers: list[Observer] = []
 # Of observers that make reports: where these will be.
 _places: dict[Observer, str] = {}
 _reset_observers: list[Callable[[], None]] = []
+# The directories of reports that were written of Executables.
+_reports: weakref.WeakKeyDictionary[Executable, str] = weakref.WeakKeyDictionary()
+
+
+class StepDone(NamedTuple):
+    """A check that a Program has passed, or a pass that has changed it.
+
+    Args:
+        program: name of the Cluster.
+        device: device that it is compiled for.
+        phase: phase of `compile.TABLE`.
+        kind: "check" or "pass".
+        name: name of the step.
+    """
+
+    program: str
+    device: str
+    phase: str
+    kind: str
+    name: str
+
+
+StepObserver = Callable[[StepDone, Program], None]
+_step_observers: list[StepObserver] = []
 
 
 def observe(observer: Observer, report: str = "") -> None:
@@ -39,6 +64,26 @@ def forget(observer: Observer) -> None:
     """Removes an observer that `observe` added."""
     _observers.remove(observer)
     _places.pop(observer, None)
+
+
+def observe_steps(observer: StepObserver) -> None:
+    """Calls a function with each Program after each check and pass.
+
+    Args:
+        observer: the function. It must neither raise nor change the Program.
+    """
+    _step_observers.append(observer)
+
+
+def stepped(step: StepDone, program: Program) -> None:
+    """Notifies observers of a check or pass.
+
+    Args:
+        step: the check or pass.
+        program: the Program after it.
+    """
+    for observer in tuple(_step_observers):
+        observer(step, program)
 
 
 def report_place() -> str:
@@ -62,34 +107,32 @@ def configuring(_: System) -> None:
 
 
 def compiled(executable: Executable) -> None:
-    """Notifies the observers of a program that was compiled.
+    """Notifies the observers of a program that was compiled, and writes reports of it.
 
     Args:
         executable: the program.
-    """
-    for observer in tuple(_observers):
-        observer(executable)
-
-
-# --- Reports of compiled programs that options and flags request ---
-
-# Reports are made by `tensorflow_ipu.profiler`, which knows the compiler. So nothing of it is
-# imported here until an option asks for a report.
-
-
-def write_reports(executable: Executable) -> str:
-    """Writes and logs the reports that options request of a program just compiled.
-
-    Args:
-        executable: the program.
-
-    Returns:
-        The directory of its report; empty if none was written.
 
     Raises:
         ValueError: an option about reports has a value that it does not take.
     """
+    for observer in tuple(_observers):
+        observer(executable)
+    _reports[executable] = _write_reports(executable)
+
+
+def report_of(executable: Executable) -> str:
+    """Returns the directory of a report that options request; empty if none was written.
+
+    Args:
+        executable: the program.
+    """
+    return _reports.get(executable, "")
+
+
+def _write_reports(executable: Executable) -> str:
+    """Writes and logs the reports that options request; returns the directory of the report."""
     if executable.on_device and _asked(executable.system):
+        # The profiler knows the compiler, so it is imported only where an option asks for it.
         from tensorflow_ipu.profiler import automatic
 
         return automatic.compiled(executable)
@@ -135,8 +178,8 @@ class Progress:
         self._bar = notebook.ProgressBar(self._text()) if shown and in_notebook else None
         self._write(f"Compiling module {name}:\n")
 
-    def __call__(self, _: str, __: Program) -> None:
-        """Advances the bar: an observer of the pass pipeline."""
+    def advance(self) -> None:
+        """Advances the bar by one step."""
         self._done += 1
         share = self._done / self._steps
         if self._bar is not None:

@@ -23,8 +23,7 @@ from tensorflow.python.eager.polymorphic_function.concrete_function import Concr
 from tensorflow.python.framework import function_def_to_graph, ops
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler import compile as compile_lib
-from tensorflow_ipu.compiler import current_scope
+from tensorflow_ipu.compiler import current_scope, requests
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.ir.program import Program, called_functions, input_node
 
@@ -103,7 +102,7 @@ def _split(concrete: ConcreteFunction, cluster: Cluster, device: str) -> FlatCal
     atomic = atomic_function.from_function_def(entry, top.function_type)
 
     def call(*tensors: Any) -> Any:
-        compile_lib.ensure_registered()
+        requests.ensure_registered()
         with ops.device("/device:CPU:0"):
             return atomic.call_flat(*tensors)
 

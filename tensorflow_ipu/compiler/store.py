@@ -1,4 +1,4 @@
-"""Saved Executables: the disk cache and the serialization folder.
+"""Records of compilations: events, the disk cache and the serialization folder.
 
 A file is a zip archive with two members: `executable.json`, the description of the Executable, and
 `library.pb`, its functions as a serialised `FunctionDefLibrary`.
@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.framework import function_pb2
 
 from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.runtime import events
 from tensorflow_ipu.util import archives, private_files
 
 CACHE_SUFFIX = ".poplar_exec"
@@ -114,6 +115,47 @@ def serialize(executable: Executable, folder: str) -> None:
     save(executable, directory / f"{executable.fingerprint}{SERIALIZED_SUFFIX}")
     text = json.dumps(describe(executable), indent=1)
     private_files.write_text(directory / f"{executable.fingerprint}.json", text)
+
+
+def record(executable: Executable, began: float) -> None:
+    """Records a compilation, and saves the Executable to the folders that are configured.
+
+    If another process has saved it before, there is no event.
+
+    Args:
+        executable: the Executable.
+        began: time when its compilation began, in seconds.
+
+    Raises:
+        OSError: If a device that is configured for pre-compilation cannot save it.
+    """
+    events.STORE.remember(executable)
+    cache_folder = executable.system.flags.executable_cache_path
+    if cache_folder:
+        disk = DiskCache(cache_folder)
+        with disk.locked(executable.fingerprint) as known:
+            if not known:
+                _record_event(executable, began)
+                # Pre-compilation has no other result than the file.
+                disk.save(executable, required=executable.system.pre_compiles)
+    else:
+        _record_event(executable, began)
+    serialization_folder = executable.system.settings.serialization_output_folder
+    if serialization_folder:
+        serialize(executable, serialization_folder)
+
+
+def _record_event(executable: Executable, began: float) -> None:
+    if events.STORE.enabled:
+        executable.keep_sources()  # its event is made when it is read
+    with events.compiling(
+        executable.name,
+        executable.ordinal,
+        executable.on_device,
+        began=began,
+        max_report_bytes=events.report_bytes(executable.system),
+    ) as finished:
+        finished(executable)
 
 
 class DiskCache:

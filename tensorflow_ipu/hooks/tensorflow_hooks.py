@@ -42,10 +42,10 @@ from tensorflow_ipu.compiler import (
     current_scope,
     launch,
     placed_clusters,
+    requests,
     strategy_scope,
     trace,
 )
-from tensorflow_ipu.compiler import compile as compile_lib
 from tensorflow_ipu.compiler.ir import program
 from tensorflow_ipu.device import process, system
 from tensorflow_ipu.hooks import gradient_hooks
@@ -257,7 +257,7 @@ def _make_loops_functional() -> None:
 def _compile_placed_ops(attached: system.System) -> None:
     """Makes the engine compile ops placed on IPUs, from the first configuration on."""
     if attached.config is not None:
-        compile_lib.ensure_registered()
+        requests.ensure_registered()
 
 
 def _hook_graphs() -> None:

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api.config import IPUConfig
-from tensorflow_ipu.compiler import ahead_of_time, cache
+from tensorflow_ipu.compiler import cache, requests
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.strategy import ipu_strategy
 
@@ -25,7 +25,7 @@ def test_the_first_run_finds_it_compiled():
 
         concrete = program.get_concrete_function()
         cluster = Cluster.from_graph(concrete.graph, "program", owner=concrete)
-        executable, _ = ahead_of_time.compile_cluster(cluster, 0)
+        executable, _ = requests.compile_ahead(cluster, 0)
         described = [
             (argument.name, argument.dtype, argument.shape, argument.is_variable)
             for argument in executable.arguments
@@ -45,4 +45,4 @@ def test_there_must_be_such_a_device():
     concrete = tf.function(lambda: tf.constant(1.0)).get_concrete_function()
     cluster = Cluster.from_graph(concrete.graph, "program", owner=concrete)
     with pytest.raises(tf.errors.FailedPreconditionError, match="configured for ordinal 5"):
-        ahead_of_time.compile_cluster(cluster, 5)
+        requests.compile_ahead(cluster, 5)

@@ -19,7 +19,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
-from tensorflow_ipu.compiler import passes, strategy_scope
+from tensorflow_ipu.compiler import compile as compile_lib
+from tensorflow_ipu.compiler import strategy_scope
 from tensorflow_ipu.device import system
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
@@ -292,12 +293,13 @@ def test_a_session_goes_on_for_a_handler_of_the_program(handler: Callable[..., N
 
 
 def test_ctrl_c_while_a_program_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    prune = passes.PIPELINE["prune"]
-    monkeypatch.setitem(passes.PIPELINE, "prune", lambda *_: _send())
+    traced = compile_lib.TABLE["traced"]
+    signalled = compile_lib.Pass("prune", lambda *_: _send())
+    monkeypatch.setitem(compile_lib.TABLE, "traced", (signalled,))
     program = tf.function(lambda x: x + 1, jit_compile=True)
     with pytest.raises(KeyboardInterrupt):
         _run(program, X)
-    monkeypatch.setitem(passes.PIPELINE, "prune", prune)
+    monkeypatch.setitem(compile_lib.TABLE, "traced", traced)
     np.testing.assert_array_equal(_run(program, X), X + 1)
 
 

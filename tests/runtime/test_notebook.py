@@ -86,7 +86,7 @@ def test_a_compilation_is_a_bar_that_moves_in_its_place(
 ) -> None:
     progress = Progress("cluster<1>", 4, "auto")
     for _ in range(4):
-        progress("pass", None)
+        progress.advance()
     (handle,) = displays
     assert [repr(state) for state in handle.shown[:4]] == [
         f"Compiling cluster<1>: {share}%" for share in (0, 25, 50, 75)
@@ -99,7 +99,7 @@ def test_a_compilation_is_a_bar_that_moves_in_its_place(
 
 
 def test_the_flag_turns_the_bar_off(displays: list[Handle]) -> None:
-    Progress("cluster", 1, "false")("pass", None)
+    Progress("cluster", 1, "false").advance()
     assert not displays
 
 
@@ -107,11 +107,11 @@ def test_a_script_has_its_bar_on_stderr(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
-    Progress("cluster", 2, "auto")("pass", None)
+    Progress("cluster", 2, "auto").advance()
     assert capsys.readouterr() == ("", "")  # no terminal
     progress = Progress("cluster", 2, "true")
-    progress("pass", None)
-    progress("pass", None)
+    progress.advance()
+    progress.advance()
     shown = capsys.readouterr().err
     assert shown.startswith("Compiling module cluster:\n\r[####") and "100%" in shown
     assert shown.endswith(" s\n")

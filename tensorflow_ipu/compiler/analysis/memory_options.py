@@ -1,4 +1,4 @@
-"""Offloading options of gradient accumulation and pipelines, with their checks."""
+"""Offloading options of gradient accumulation and pipelines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tensorflow_ipu.compiler.ir.program import (
 )
 from tensorflow_ipu.device.attachment import System
 
-_OFFLOADS = (
+#: Options that move tensors to remote memory.
+OFFLOADS = (
     "offload_weight_update_variables",
     "offload_activations",
     "offload_gradient_accumulation_buffers",
@@ -76,7 +77,7 @@ def check_options(memory: Options) -> None:
             "keeps them out of it. Set both or neither."
         )
     if memory.get("replicated_weight_sharding") and memory.get("offload_weights") is False:
-        raise _weights_not_offloaded("offload_weights is False")
+        raise weights_not_offloaded("offload_weights is False")
 
 
 def state(name: str, value: bool | str | None) -> bool | None:
@@ -103,33 +104,12 @@ def state_name(value: bool | None) -> str:
     return _STATE_NAMES[value]
 
 
-def check(program: Program, remote: RemoteMemory) -> None:
-    """Checks the memory options of a Program against the configuration.
+def weights_not_offloaded(why: str) -> errors.UnimplementedError:
+    """Returns the error for weights that are split without being offloaded.
 
-    Raises:
-        tf.errors.FailedPreconditionError: If something has to be in remote memory, and there is
-            none.
-        tf.errors.UnimplementedError: If weights are to be split, and there is none.
+    Args:
+        why: the reason why they are not offloaded.
     """
-    if remote.available:
-        return
-    for description in _descriptions(program):
-        memory = description["memory"]
-        asked = next((name for name in _OFFLOADS if memory.get(name)), None)
-        if asked is not None:
-            raise errors.FailedPreconditionError(
-                None,
-                None,
-                f"{description['name']} has {asked}=True, but the configured device does not "
-                "support remote memory. Attach to a device (device_connection.type ALWAYS), state "
-                "with device_connection.enable_remote_buffers that the system has it, or pass None "
-                "to use it where there is some.",
-            )
-        if memory.get("replicated_weight_sharding"):
-            raise _weights_not_offloaded("the configured device does not support remote memory")
-
-
-def _weights_not_offloaded(why: str) -> errors.UnimplementedError:
     return errors.UnimplementedError(
         None,
         None,
@@ -146,7 +126,7 @@ def of_update(node: node_def_pb2.NodeDef) -> Options | None:
     return options
 
 
-def _descriptions(program: Program) -> list[dict[str, Any]]:
+def descriptions(program: Program) -> list[dict[str, Any]]:
     """Returns the descriptions of gradient accumulations and pipelines."""
     return [
         json.loads(node.attr[attribute].s)
@@ -158,7 +138,7 @@ def _descriptions(program: Program) -> list[dict[str, Any]]:
 
 def of_pipeline(program: Program) -> Options:
     """Returns the memory options of the pipeline; `serialized` is whether it serializes batches."""
-    for description in _descriptions(program):
+    for description in descriptions(program):
         if "description" in description:
             pipeline = json.loads(description["description"])
             serialized = pipeline.get("batch_serialization_iterations", 1) > 1

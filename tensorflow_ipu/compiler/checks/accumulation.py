@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensorflow.python.framework import errors
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE, Program, at_node
-from tensorflow_ipu.compiler.listing import program_listing
+from tensorflow_ipu.compiler.ir.records import OpRecord
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.compiler.cluster import Cluster
+    from tensorflow_ipu.compiler.executable import Executable
 
 
 class _Loop(NamedTuple):
@@ -23,7 +27,7 @@ class _Loop(NamedTuple):
     trip_count: int | None
 
 
-def check(program: Program, list_ops: Callable[[], Sequence[program_listing.OpRecord]]) -> None:
+def check(program: Program, executable: Executable, cluster: Cluster) -> None:
     """Checks the gradient accumulations of a Program.
 
     Where the number of iterations is known only when the program runs, nothing can be said here:
@@ -31,12 +35,14 @@ def check(program: Program, list_ops: Callable[[], Sequence[program_listing.OpRe
 
     Args:
         program: the Program.
-        list_ops: lists its ops, which takes a while. Only called if there is something to check.
+        executable: its Executable, whose ops are listed only if there is something to check.
+        cluster: the Cluster.
 
     Raises:
         tf.errors.FailedPreconditionError: If one is not the outermost optimizer, is not in a loop,
             or the loop's iterations are no multiple of its mini-batches.
     """
+    del cluster
     found = {
         (function.signature.name, node.name): json.loads(node.attr[ACCUMULATION_ATTRIBUTE].s)
         for function, node in program.nodes()
@@ -48,7 +54,7 @@ def check(program: Program, list_ops: Callable[[], Sequence[program_listing.OpRe
     counted = {key: value for key, value in found.items() if value["num_mini_batches"] > 1}
     if not counted:
         return
-    for key, loop in _loops_around(list_ops(), set(counted)):
+    for key, loop in _loops_around(executable.ops, set(counted)):
         _check_loop(counted[key], loop)
 
 
@@ -102,13 +108,13 @@ def _title(description: dict[str, Any]) -> str:
 
 
 def _loops_around(
-    records: Sequence[program_listing.OpRecord], keys: set[tuple[str, str]]
+    records: Sequence[OpRecord], keys: set[tuple[str, str]]
 ) -> list[tuple[tuple[str, str], _Loop | None]]:
     """Finds the innermost loop around ops that are given by function and name.
 
     A record is followed by the records of the functions it runs, which are one level deeper.
     """
-    path: list[program_listing.OpRecord] = []
+    path: list[OpRecord] = []
     found: list[tuple[tuple[str, str], _Loop | None]] = []
     for record in records:
         del path[record.depth :]

@@ -17,7 +17,9 @@ from tensorflow_ipu.util.notices import warn_once
 if TYPE_CHECKING:
     from tensorflow.python.framework import func_graph, ops
 
+    from tensorflow_ipu.compiler.cluster import Cluster
     from tensorflow_ipu.compiler.executable import Executable
+    from tensorflow_ipu.compiler.ir.program import Program
 
 
 # Ops whose results are no data, small, or another name of another op's result.
@@ -116,26 +118,27 @@ _WRITES_REPORTS = (
 )
 
 
-def check(executable: Executable, trace: func_graph.FuncGraph, report: str) -> None:
+def check(program: Program, executable: Executable, cluster: Cluster) -> None:
     """Checks that a program fits in memory, once for each compilation.
 
     Programs that the host evaluates are not planned. Nor are programs whose tensors are far from
     filling the memory even if all were live at once.
 
     Args:
-        executable: the program.
-        trace: the graph that it was compiled from.
-        report: the directory of its report; empty if none was written.
+        program: the Program.
+        executable: its Executable, of which observers had a report written.
+        cluster: the Cluster, with the trace.
 
     Raises:
         tf.errors.ResourceExhaustedError: It does not fit, and the policy is to refuse it. The text
             names remedies, and the report or how to get one.
     """
+    del program
     policy = chosen_policy(executable.system)
     if not executable.on_device or policy == "mark":
         return
     chip = executable.system.device(executable.ordinal).chip
-    if bytes_at_most(executable, trace) <= _NEARLY_FULL * chip.memory:
+    if bytes_at_most(executable, cluster.graph) <= _NEARLY_FULL * chip.memory:
         return
     # The planner is loaded only for programs that need it.
     from tensorflow_ipu.planner import planning
@@ -145,10 +148,11 @@ def check(executable: Executable, trace: func_graph.FuncGraph, report: str) -> N
     if all(ipu.fits for ipu in memory):
         return
     verdict = capacity.check(executable.plan, policy)
+    remedies = advice(observers.report_of(executable))
     if verdict.action == capacity.RAISE:
-        raise errors.ResourceExhaustedError(None, None, f"{verdict.message}\n\n{advice(report)}")
+        raise errors.ResourceExhaustedError(None, None, f"{verdict.message}\n\n{remedies}")
     if verdict.action == capacity.WARN:
-        warn_once("%s\n\n%s", verdict.message, advice(report), key=verdict.message)
+        warn_once("%s\n\n%s", verdict.message, remedies, key=verdict.message)
 
 
 def advice(report: str) -> str:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import check_ops
 
-from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler.analysis import outside_compilation
-from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
 from tensorflow_ipu.compiler.sources import frames
 from tensorflow_ipu.compiler.sources.frames import SourceLocation
 from tensorflow_ipu.compiler.sources.source_map import SourceMap
 from tensorflow_ipu.util.notices import warn_once
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.compiler.cluster import Cluster
+    from tensorflow_ipu.compiler.executable import Executable
+    from tensorflow_ipu.compiler.ir.program import DroppedCheck, Program
 
 _TENSORFLOW = os.path.dirname(os.path.dirname(check_ops.__file__))
 # Modules of TensorFlow between the line that asks for a check and the op.
@@ -31,44 +32,16 @@ _OF_ALL_OPS = "CheckNumericsV2"
 _SHOWN = 5
 
 
-class Check(NamedTuple):
-    """An op that checks values.
+def warn(program: Program, executable: Executable, cluster: Cluster) -> None:
+    """Warns that the user's own checks were dropped; checks of libraries are not mentioned.
 
     Args:
-        function: name of the function it is in.
-        name: its name there.
-        op: its type.
+        program: the Program, after the pass `drop_checks`.
+        executable: its Executable.
+        cluster: the Cluster, which knows the user's lines.
     """
-
-    function: str
-    name: str
-    op: str
-
-
-def find(program: Program) -> tuple[Check, ...]:
-    """Returns the checks that a Program is about to lose.
-
-    Args:
-        program: the Program, before the pass `drop_checks`.
-    """
-    on_host = outside_compilation.functions_run(program)
-    return tuple(
-        Check(function.signature.name, node.name, node.op)
-        for function, node in program.nodes()
-        if node.op in op_names.DROPPED_CHECKS
-        and OUTSIDE_ATTRIBUTE not in node.attr
-        and function.signature.name not in on_host
-    )
-
-
-def mention(checks: Iterable[Check], sources: SourceMap) -> None:
-    """Warns that the user's own checks are dropped; checks of libraries are not mentioned.
-
-    Args:
-        checks: the checks.
-        sources: where the ops of the program came from.
-    """
-    found = dict.fromkeys(_written_by_user(check, sources) for check in checks)
+    del executable
+    found = dict.fromkeys(_written_by_user(check, cluster.sources) for check in program.dropped)
     lines = [str(source) for source in found if source is not None]
     if not lines:
         return
@@ -82,7 +55,7 @@ def mention(checks: Iterable[Check], sources: SourceMap) -> None:
     )
 
 
-def _written_by_user(check: Check, sources: SourceMap) -> SourceLocation | None:
+def _written_by_user(check: DroppedCheck, sources: SourceMap) -> SourceLocation | None:
     """Returns the user's line that asks for a check, None if a library does."""
     if check.op == _OF_ALL_OPS:
         return sources.lookup(check.function, check.name)

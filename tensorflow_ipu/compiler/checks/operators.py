@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, reduce
 from operator import or_
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tensorflow.core.framework import node_def_pb2, op_def_pb2
 from tensorflow.python.framework import errors, op_def_registry
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler.analysis import outside_compilation
 from tensorflow_ipu.compiler.analysis.constants import Constants, Tensor, data_inputs
 from tensorflow_ipu.compiler.checks import operator_table
-from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
+from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program, host_functions
 from tensorflow_ipu.compiler.sources.source_map import SourceMap
 from tensorflow_ipu.util.notices import warn_once
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.compiler.cluster import Cluster
+    from tensorflow_ipu.compiler.executable import Executable
 
 # Masks of a slice whose dimensions have a fixed size in the result, for any bounds.
 _FIXED_SIZE = ("shrink_axis_mask", "new_axis_mask", "ellipsis_mask")
@@ -199,20 +202,25 @@ class UnsupportedOp(NamedTuple):
     reason: str
 
 
-def check(program: Program, constants: Constants, sources: SourceMap, policy: str) -> None:
+def check(program: Program, executable: Executable, cluster: Cluster) -> None:
     """Warns of ops that run here and would not compile for the chip, or refuses them.
+
+    Programs that the host evaluates are not checked. `--operator_policy` of TF_POPLAR_FLAGS is
+    "warn", "raise", or "allow" for neither.
 
     Args:
         program: the Program, without checks of values, which the chip drops.
-        constants: its compile-time constants.
-        sources: where its ops came from.
-        policy: `--operator_policy` of TF_POPLAR_FLAGS: "warn", "raise", or "allow" for neither.
+        executable: its Executable.
+        cluster: the Cluster, which knows the user's lines.
 
     Raises:
         tf.errors.InvalidArgumentError: The policy is to refuse, and there are such ops.
     """
-    if policy == "allow":
+    policy = executable.system.flags.operator_policy
+    if policy == "allow" or not executable.on_device:
         return
+    sources = cluster.sources
+    constants = Constants(program, cluster.constant_arguments())
     found: dict[str, UnsupportedOp] = {}
     for finding in find(program, constants):
         found.setdefault(finding.node.op, finding)
@@ -240,7 +248,7 @@ def find(program: Program, constants: Constants) -> Iterator[UnsupportedOp]:
         program: the Program.
         constants: its compile-time constants.
     """
-    on_host = outside_compilation.functions_run(program)
+    on_host = host_functions(program)
     for name, function in program.functions.items():
         if name in on_host:
             continue

@@ -17,9 +17,10 @@ from tensorflow_ipu.compiler.ir.program import (
     input_node,
     node_tag,
 )
+from tensorflow_ipu.compiler.ir.target import Target
 
 
-def check_collective_inputs(program: Program) -> None:
+def check_collective_inputs(program: Program, target: Target) -> None:
     """Checks that input i of each collective within a replica is on shard i.
 
     Values from outside the function (arguments, variables of loops) pass unchecked. An op that
@@ -27,10 +28,12 @@ def check_collective_inputs(program: Program) -> None:
 
     Args:
         program: the Program with the user's shards, before the pass `place_ops`.
+        target: the compilation target.
 
     Raises:
         tf.errors.FailedPreconditionError: an input is on another shard, or names none.
     """
+    del target
     for function in program.functions.values():
         inputs = [node for node in function.node_def if SHARD_INPUT_ATTRIBUTE in node.attr]
         if inputs:
@@ -85,12 +88,13 @@ def _check_input(
 # --- Feeds ---
 
 
-def check_feeds(program: Program) -> None:
+def check_feeds(program: Program, target: Target) -> None:
     """Checks that no feed is used on two IPUs.
 
     Raises:
         tf.errors.FailedPreconditionError: Naming the ops.
     """
+    del target
     users: dict[bytes, tuple[tuple[int, ...], str]] = {}
     for function, node in program.nodes():
         if node.op not in op_names.FEEDS:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensorflow.core.framework import node_def_pb2
-from tensorflow.python.framework import errors
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler.ir.program import Program, called_functions, node_tag
+from tensorflow_ipu.compiler.ir.program import Program, functions_run_by
 
 
 def is_collective(node: node_def_pb2.NodeDef) -> bool:
@@ -62,12 +61,6 @@ def functions_with_collectives(
     return found
 
 
-def functions_run_by(program: Program, node: node_def_pb2.NodeDef) -> list[str]:
-    """Returns the functions that a node runs: its op, if that is one, and its attributes'."""
-    called = [name for name in called_functions(node) if name in program.functions]
-    return [node.op, *called] if node.op in program.functions else called
-
-
 def reach_other_processes(program: Program, replicas: int, processes: int) -> bool:
     """Returns whether a Program has collectives with other processes or tables on their hosts.
 
@@ -81,38 +74,4 @@ def reach_other_processes(program: Program, replicas: int, processes: int) -> bo
         node.op in op_names.INSTANCE_MEETINGS
         or (is_collective(node) and local % group_size(node, replicas) != 0)
         for _, node in program.nodes()
-    )
-
-
-def check_groups(program: Program, replicas: int) -> None:
-    """Checks that the groups of all collectives fit the number of replicas.
-
-    Raises:
-        tf.errors.InvalidArgumentError: Naming the op and both numbers.
-    """
-    for function, node in program.nodes():
-        if not is_collective(node):
-            continue
-        size = group_size(node, replicas)
-        whole_only = op_names.COLLECTIVES[node.op].whole_only
-        if replicas % size or (whole_only and size != replicas):
-            name = node_tag(node.name, function.signature.name)
-            raise _wrong_group(node, name, size, replicas)
-
-
-def _wrong_group(
-    node: node_def_pb2.NodeDef, name: str, size: int, replicas: int
-) -> errors.InvalidArgumentError:
-    collective = op_names.COLLECTIVES[node.op]
-    if collective.whole_only:
-        problem = "is not the total number of replicas"
-    else:
-        problem = "does not evenly divide the total number of replicas"
-    return errors.InvalidArgumentError(
-        None,
-        None,
-        f"The replica group size (got {size}) {problem} (got {replicas}): the "
-        f"{collective.group} of the collective {name} ({node.op}). The program runs on "
-        f"{replicas} replica(s) because of the IPUs that the device has and the program uses: "
-        "change the argument, or select another number of IPUs.",
     )

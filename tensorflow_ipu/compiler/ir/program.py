@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tensorflow.compiler.xla import xla_data_pb2
 from tensorflow.core.framework import (
@@ -155,7 +155,7 @@ MEMORY_ATTRIBUTE = "_ipu_memory"
 ACCUMULATION_ATTRIBUTE = "_ipu_gradient_accumulation"
 PIPELINE_ATTRIBUTE = "_ipu_pipeline"
 # JSON, on an op that the compiler refuses, though a graph may have it: the code of the error and
-# its message (`compiler/refusals.py`).
+# its message (`compiler/checks/refusals.py`).
 REFUSAL_ATTRIBUTE = "_ipu_refusal"
 # The position of a tensor in the list that a collective within a replica takes.
 SHARD_INPUT_ATTRIBUTE = "_ipu_shard_input"
@@ -187,6 +187,20 @@ OUTLINED_PREFIX = "__ipu_outlined_"
 _FUNCTION_TYPES = frozenset({"func", "list(func)"})
 
 
+class DroppedCheck(NamedTuple):
+    """A check of values that a Program lost: the chip has none.
+
+    Args:
+        function: name of the function it was in.
+        name: its name there.
+        op: its type.
+    """
+
+    function: str
+    name: str
+    op: str
+
+
 @dataclasses.dataclass
 class Program:
     """Functions by name, and which of them to run.
@@ -194,10 +208,12 @@ class Program:
     Attributes:
         functions: Every function that the entry reaches, by name.
         entry: Name of the function to run.
+        dropped: The checks of values that the pass `drop_checks` removed.
     """
 
     functions: dict[str, function_pb2.FunctionDef]
     entry: str
+    dropped: list[DroppedCheck] = dataclasses.field(default_factory=list)
 
     def __str__(self) -> str:
         """Returns the functions as text, for tests and for debugging a pass.
@@ -286,6 +302,30 @@ def called_functions(node: node_def_pb2.NodeDef) -> list[str]:
             else:
                 names.extend(function.name for function in value.list.func)
     return names
+
+
+def functions_run_by(program: Program, node: node_def_pb2.NodeDef) -> list[str]:
+    """Returns the functions that a node runs: its op, if that is one, and its attributes'."""
+    called = [name for name in called_functions(node) if name in program.functions]
+    return [node.op, *called] if node.op in program.functions else called
+
+
+def host_functions(program: Program) -> set[str]:
+    """Returns the functions that ops outside compilation run, which are on the host as a whole."""
+    pending = [
+        called
+        for _, node in program.nodes()
+        if OUTSIDE_ATTRIBUTE in node.attr
+        for called in functions_run_by(program, node)
+    ]
+    found: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            for node in program.functions[name].node_def:
+                pending.extend(functions_run_by(program, node))
+    return found
 
 
 @functools.lru_cache(maxsize=4096)

@@ -37,12 +37,15 @@ class Target:
         system: The configuration to compile for, with the devices that it attaches.
         arguments: Types and shapes of the entry's arguments.
         replicas: Number of replicas of the program.
+        to_file: Whether the caller saves the Executable. If so, a device that is configured for
+            pre-compilation needs no cache for it.
     """
 
     ordinal: int
     system: System
     arguments: tuple[Argument, ...]
     replicas: int = 1
+    to_file: bool = False
 
     @property
     def flags(self) -> Flags:

@@ -5,8 +5,13 @@ from __future__ import annotations
 from tensorflow.core.framework import function_pb2
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler.analysis import outside_compilation
-from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program, input_node
+from tensorflow_ipu.compiler.ir.program import (
+    OUTSIDE_ATTRIBUTE,
+    DroppedCheck,
+    Program,
+    host_functions,
+    input_node,
+)
 from tensorflow_ipu.compiler.ir.target import Target
 
 _PASSED_THROUGH = op_names.DROPPED_CHECKS - {op_names.ASSERTION}
@@ -16,13 +21,19 @@ def run(program: Program, target: Target) -> None:
     """Removes assertions and turns numeric checks into identities, as on the device.
 
     Before: any legal Program. After: the only checking ops left are outside compilation, which the
-    host runs. Ops that only fed the others are still there (pruning removes them).
+    host runs. Ops that only fed the others are still there (pruning removes them). `dropped` of the
+    Program lists the checks that it lost.
     """
     del target
-    on_host = outside_compilation.functions_run(program)
+    on_host = host_functions(program)
     for name, function in program.functions.items():
         if name in on_host:
             continue
+        program.dropped += [
+            DroppedCheck(name, node.name, node.op)
+            for node in function.node_def
+            if node.op in op_names.DROPPED_CHECKS and OUTSIDE_ATTRIBUTE not in node.attr
+        ]
         _drop_assertions(function)
         for node in function.node_def:
             if node.op in _PASSED_THROUGH and OUTSIDE_ATTRIBUTE not in node.attr:

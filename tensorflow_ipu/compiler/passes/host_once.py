@@ -10,9 +10,14 @@ from tensorflow.core.framework import function_pb2, node_def_pb2, types_pb2
 from tensorflow.python.framework import dtypes, errors, tensor_util
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler.analysis import outside_compilation
 from tensorflow_ipu.compiler.ir.function_nodes import position_of, topological, type_of
-from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program, input_node, node_tag
+from tensorflow_ipu.compiler.ir.program import (
+    OUTSIDE_ATTRIBUTE,
+    Program,
+    host_functions,
+    input_node,
+    node_tag,
+)
 from tensorflow_ipu.compiler.ir.target import Target
 
 _SHAPES = "_output_shapes"
@@ -271,7 +276,7 @@ def run(program: Program, target: Target) -> None:
     """
     if target.replicas == 1:
         return
-    inside = outside_compilation.functions_run(program)
+    inside = host_functions(program)
     for name in [name for name in program.functions if name not in inside]:
         for number, group in enumerate(_groups(program.functions[name])):
             extract(program, name, group, f"{name}_host_{number}")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from tensorflow_ipu.compiler.analysis import outside_compilation
 from tensorflow_ipu.compiler.ir.function_editor import (
     FunctionEditor,
     data_inputs,
     replace_data_inputs,
 )
-from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
+from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program, host_functions
 from tensorflow_ipu.compiler.ir.target import Target
 
 _LOSS = "SparseSoftmaxCrossEntropyWithLogits"
@@ -24,7 +23,7 @@ def run(program: Program, target: Target) -> None:
     they are.
     """
     del target
-    outside = outside_compilation.functions_run(program)
+    outside = host_functions(program)
     for name, function in program.functions.items():
         losses = [
             node

@@ -11,7 +11,7 @@ from tensorflow.python.framework import op_def_registry
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler import device_numerics
-from tensorflow_ipu.compiler.analysis import outside_compilation, replica_identical
+from tensorflow_ipu.compiler.analysis import replica_identical
 from tensorflow_ipu.compiler.device_numerics import (
     UPDATES,
     Arithmetic,
@@ -32,6 +32,7 @@ from tensorflow_ipu.compiler.ir.program import (
     TRAPS_ATTRIBUTE,
     Program,
     called_functions,
+    host_functions,
     node_tag,
 )
 from tensorflow_ipu.compiler.ir.target import Target
@@ -314,7 +315,7 @@ def run(program: Program, target: Target) -> None:
     behavior = FloatBehavior.of(target.system, asks)
     if not behavior.traps and not _has_half(program):
         return
-    outside = outside_compilation.functions_run(program)
+    outside = host_functions(program)
     context = _Context(program, target, behavior, outside)
     for name in program.names_by_use():
         if name not in outside:

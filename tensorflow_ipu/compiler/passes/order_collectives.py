@@ -6,7 +6,7 @@ from tensorflow.core.framework import node_def_pb2
 
 from tensorflow_ipu.compiler.ir import collectives
 from tensorflow_ipu.compiler.ir.function_nodes import topological
-from tensorflow_ipu.compiler.ir.program import Program, input_node
+from tensorflow_ipu.compiler.ir.program import Program, functions_run_by, input_node
 from tensorflow_ipu.compiler.ir.target import Target
 
 
@@ -38,7 +38,7 @@ def run(program: Program, target: Target) -> None:
         links = [
             node
             for node in topological(function.node_def)
-            if is_link(node) or running.intersection(collectives.functions_run_by(program, node))
+            if is_link(node) or running.intersection(functions_run_by(program, node))
         ]
         for before, after in zip(links, links[1:]):
             _run_after(after, before.name)

@@ -5,24 +5,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-import weakref
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tensorflow_ipu.compiler.sources import frames
 from tensorflow_ipu.compiler.sources.frames import KerasFrames, SourceLocation
 from tensorflow_ipu.util.short_repr import shows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import tensorflow as tf
     from tensorflow.core.framework import function_pb2
 
-    from tensorflow_ipu.compiler.cluster import Cluster
-
-
-# The stack of an op then leads to the trace, not to the line that the op comes from, and its name
-# is the front end's own.
 
 # On a graph: the Declaration of each name scope that has one.
 _DECLARATIONS = "_ipu_declarations"
@@ -273,6 +267,14 @@ def _nested_graphs(graph: tf.Graph, seen: set[int]) -> Iterator[tuple[str, tf.Gr
 # --- Origins of a compiled program's ops, which outlive the graph that was traced ---
 
 
+class HasSources(Protocol):
+    """Interface of a Cluster that origins are looked up in."""
+
+    @property
+    def sources(self) -> SourceMap:
+        """The origins of its ops."""
+
+
 class Sources:
     """Origins of a compiled program's ops, without a reference to the trace.
 
@@ -280,11 +282,11 @@ class Sources:
     they are looked up in the Cluster, as long as it lives, unless `keep` was called.
 
     Args:
-        cluster: the Cluster.
+        cluster: returns the Cluster; None when it is gone.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = weakref.ref(cluster)
+    def __init__(self, cluster: Callable[[], HasSources | None]) -> None:
+        self._cluster = cluster
         self._kept: dict[tuple[str, str], Origin] | None = None
 
     __repr__ = shows(lambda self: {"kept": self._kept is not None})

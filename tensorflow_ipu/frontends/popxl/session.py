@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context as eager_context
 
-from tensorflow_ipu.compiler import ahead_of_time
+from tensorflow_ipu.compiler import requests
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.frontends.common import executable_cache, profiles
 from tensorflow_ipu.frontends.common.errors import poplar_application_runtime_error
@@ -380,7 +380,7 @@ class Session:
             text = repr((self._device, changed))
             executable, is_kept = cached_programs.prepare(program.cluster, ordinal, folder, text)
         elif any(name.startswith("autoReport.") for name in engine):
-            executable, _ = ahead_of_time.compile_cluster(program.cluster, ordinal)
+            executable, _ = requests.compile_ahead(program.cluster, ordinal)
         if executable is not None:
             self._profile(executable, engine, folder, is_kept)
         _log.info("Graph compiled")

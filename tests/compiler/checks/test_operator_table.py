@@ -73,8 +73,8 @@ def test_an_op_that_is_not_on_the_chip_has_a_reason(op, reason):
 def test_the_table_needs_no_tensorflow(run_python):
     run_python(
         "import sys\n"
-        "from tensorflow_ipu.compiler.operators import advice, table\n"
-        "assert table.ON_CHIP and advice.mend('Where')\n"
+        "from tensorflow_ipu.compiler.checks import operator_table as table\n"
+        "assert table.ON_CHIP and table.mend('Where')\n"
         "assert 'tensorflow' not in sys.modules"
     )
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
 from tensorflow_ipu.api.config import IPUConfig
-from tensorflow_ipu.compiler.checks import verify
+from tensorflow_ipu.compiler.checks import supported, verify
 from tensorflow_ipu.compiler.ir.program import (
     OUTSIDE_ATTRIBUTE,
     TRAPS_ATTRIBUTE,
@@ -98,7 +98,7 @@ def _lowered(function: Callable[..., Any], *specs: tf.TensorSpec) -> Program:
     program = program_of(function, *specs)
     numerics.run(program, Target(0, system.current(), ()))
     verify.check_structure(program)
-    verify.check_supported(program)
+    supported.check(program, Target(0, system.current(), ()))
     return program
 
 

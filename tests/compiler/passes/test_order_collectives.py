@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api import loops
-from tensorflow_ipu.compiler.checks import verify
+from tensorflow_ipu.compiler.checks import replica_checks, verify
 from tensorflow_ipu.compiler.ir import collectives, function_nodes
 from tensorflow_ipu.compiler.ir.program import Program, input_node
 from tensorflow_ipu.compiler.passes import order_collectives, replica_constants
@@ -147,4 +147,4 @@ class TestConstants:
         replica_constants.run(program, _target(1))
         match = "evenly divide the total number of replicas .got 1"
         with pytest.raises(tf.errors.InvalidArgumentError, match=match):
-            collectives.check_groups(program, 1)
+            replica_checks.check_groups(program, _target(1))

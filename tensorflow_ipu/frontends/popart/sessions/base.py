@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context as eager_context
 
-from tensorflow_ipu.compiler import ahead_of_time
+from tensorflow_ipu.compiler import requests
 from tensorflow_ipu.compiler.checks.capacity import advice, chosen_policy
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.frontends.common.replica_groups import ReplicaGrouping
@@ -121,7 +121,7 @@ class SessionBase:
         ):
             attachment.check_replicas(borrowed, self._schedule.ipus, self._replicas)
             program = programs.Program(self._step(), self._values(), borrowed)
-            self._executable = ahead_of_time.compile_cluster(program.cluster, borrowed)[0]
+            self._executable = requests.compile_ahead(program.cluster, borrowed)[0]
             self._executable.keep_sources()
         self._program = None
         self._compiled_program = program if ordinal is not None else None

@@ -10,7 +10,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from tensorflow_ipu.compiler import ahead_of_time, fingerprint, store
+from tensorflow_ipu.compiler import fingerprint, requests, store
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir.program import Program
@@ -51,7 +51,7 @@ def prepare(cluster: Cluster, ordinal: int, folder: str, described: str) -> tupl
     is_there = entry.is_there(check)
     if not is_there:
         executable_cache.log_compiling()
-    executable, _ = ahead_of_time.compile_cluster(cluster, ordinal)
+    executable, _ = requests.compile_ahead(cluster, ordinal)
     if not is_there:
         private_files.make_folder(folder)
         store.save(executable, entry.path, {_MEMBER: json.dumps({"program": digest}).encode()})

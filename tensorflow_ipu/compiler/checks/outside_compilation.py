@@ -7,24 +7,26 @@ import collections
 from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import errors, function_def_to_graph
 
-from tensorflow_ipu.compiler.ir.collectives import functions_run_by
 from tensorflow_ipu.compiler.ir.program import (
     OUTSIDE_ATTRIBUTE,
     Program,
     at_node,
+    host_functions,
     input_node,
     node_tag,
 )
+from tensorflow_ipu.compiler.ir.target import Target
 
 
-def check(program: Program) -> None:
+def check(program: Program, target: Target) -> None:
     """Checks every outside-compilation scope of a Program.
 
     Raises:
         tf.errors.InvalidArgumentError: If a scope exchanges no tensor with the device, or gives it
             one of unknown shape.
     """
-    inside = functions_run(program)
+    del target
+    inside = host_functions(program)
     for name, function in program.functions.items():
         if name in inside:
             continue  # on the host as a whole
@@ -34,24 +36,6 @@ def check(program: Program) -> None:
                 scopes[node.attr[OUTSIDE_ATTRIBUTE].s].append(node)
         for scope, nodes in scopes.items():
             _check_scope(function, scope.decode(), nodes)
-
-
-def functions_run(program: Program) -> set[str]:
-    """Returns the functions that ops outside compilation run, which are on the host as a whole."""
-    pending = [
-        called
-        for _, node in program.nodes()
-        if OUTSIDE_ATTRIBUTE in node.attr
-        for called in functions_run_by(program, node)
-    ]
-    found: set[str] = set()
-    while pending:
-        name = pending.pop()
-        if name not in found:
-            found.add(name)
-            for node in program.functions[name].node_def:
-                pending.extend(functions_run_by(program, node))
-    return found
 
 
 def _check_scope(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu.compiler.analysis import outside_compilation
-from tests.support.programs.compiled_programs import program_of
+from tensorflow_ipu.compiler.checks import outside_compilation
+from tests.support.programs.compiled_programs import default_target, program_of
 
 VECTOR = tf.TensorSpec([3], tf.float32)
 
@@ -19,16 +19,17 @@ def _mark(program, *ops):
 
 
 def test_a_host_op_with_input_and_output_is_accepted():
-    outside_compilation.check(_mark(program_of(lambda x: tf.exp(x) + 1.0, VECTOR), "Exp"))
+    program = _mark(program_of(lambda x: tf.exp(x) + 1.0, VECTOR), "Exp")
+    outside_compilation.check(program, default_target())
 
 
 def test_an_isolated_host_op_is_refused():
     program = _mark(program_of(lambda x: (x + 1.0, tf.raw_ops.NoOp())[0], VECTOR), "NoOp")
     with pytest.raises(tf.errors.InvalidArgumentError, match="must have either input or output"):
-        outside_compilation.check(program)
+        outside_compilation.check(program, default_target())
 
 
 def test_unknown_output_shape_is_refused():
     program = _mark(program_of(lambda x: tf.where(x > 0) + 1, VECTOR), "Where")
     with pytest.raises(tf.errors.InvalidArgumentError, match="must be statically known"):
-        outside_compilation.check(program)
+        outside_compilation.check(program, default_target())

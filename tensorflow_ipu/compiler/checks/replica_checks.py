@@ -1,4 +1,4 @@
-"""Check for control flow in which replicas could disagree around a collective."""
+"""Checks of what replicas do together: groups of collectives, control flow around them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from tensorflow.python.framework import errors
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.replica_identical import ReplicaFlow
-from tensorflow_ipu.compiler.checks import user_ops
 from tensorflow_ipu.compiler.ir import collectives, dataflow
 from tensorflow_ipu.compiler.ir.dataflow import ProgramOp
-from tensorflow_ipu.compiler.ir.program import Program, node_tag
+from tensorflow_ipu.compiler.ir.program import Program, functions_run_by, node_tag
+from tensorflow_ipu.compiler.ir.target import Target
+from tensorflow_ipu.compiler.passes import user_ops
 
 
-def check(program: Program, replicas: int) -> None:
+def check_uniform(program: Program, target: Target) -> None:
     """Checks that no predicate around a collective depends on the replica index.
 
     The index is followed through the values of a program, into functions, branches and loops, but
@@ -25,9 +26,9 @@ def check(program: Program, replicas: int) -> None:
     Raises:
         tf.errors.InvalidArgumentError: Naming the conditional or loop.
     """
-    if replicas > 1:
+    if target.replicas > 1:
         entry = dataflow.entry(program)
-        _Flow(program, replicas).run(entry, [False] * len(entry.arguments))
+        _Flow(program, target.replicas).run(entry, [False] * len(entry.arguments))
 
 
 class _Flow(ReplicaFlow):
@@ -91,9 +92,41 @@ class _Flow(ReplicaFlow):
             for node in self._program.functions[name].node_def:
                 if collectives.is_collective(node):
                     return node_tag(node.name, name)
-                called = self._with_collectives.intersection(
-                    collectives.functions_run_by(self._program, node)
-                )
+                called = self._with_collectives.intersection(functions_run_by(self._program, node))
                 if called:
                     return self._collective_in(sorted(called))
         return ""
+
+
+def check_groups(program: Program, target: Target) -> None:
+    """Checks that the groups of all collectives fit the number of replicas.
+
+    Raises:
+        tf.errors.InvalidArgumentError: Naming the op and both numbers.
+    """
+    for function, node in program.nodes():
+        if not collectives.is_collective(node):
+            continue
+        size = collectives.group_size(node, target.replicas)
+        whole_only = op_names.COLLECTIVES[node.op].whole_only
+        if target.replicas % size or (whole_only and size != target.replicas):
+            name = node_tag(node.name, function.signature.name)
+            raise _wrong_group(node, name, size, target.replicas)
+
+
+def _wrong_group(
+    node: node_def_pb2.NodeDef, name: str, size: int, replicas: int
+) -> errors.InvalidArgumentError:
+    collective = op_names.COLLECTIVES[node.op]
+    if collective.whole_only:
+        problem = "is not the total number of replicas"
+    else:
+        problem = "does not evenly divide the total number of replicas"
+    return errors.InvalidArgumentError(
+        None,
+        None,
+        f"The replica group size (got {size}) {problem} (got {replicas}): the "
+        f"{collective.group} of the collective {name} ({node.op}). The program runs on "
+        f"{replicas} replica(s) because of the IPUs that the device has and the program uses: "
+        "change the argument, or select another number of IPUs.",
+    )

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api import loops
-from tensorflow_ipu.compiler.checks import replica_uniform
+from tensorflow_ipu.compiler.checks import replica_checks
+from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.ops import all_to_all_op, replication_ops
 from tensorflow_ipu.ops.cross_replica_ops import (
     assume_equal_across_replicas,
     cross_replica_sum,
 )
 from tests.support.programs import replicas
-from tests.support.programs.compiled_programs import program_of
+from tests.support.programs.compiled_programs import default_target, program_of
 
 X = 1.0
+
+
+def target_of(count: int) -> Target:
+    """Returns a target with some replicas."""
+    return dataclasses.replace(default_target(), replicas=count)
 
 
 def index() -> tf.Tensor:
@@ -109,17 +117,17 @@ ALLOWED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_control_flow_that_depends_on_the_replica_is_refused(name):
     program = program_of(REFUSED[name])
-    replica_uniform.check(program, 1)
+    replica_checks.check_uniform(program, target_of(1))
     what = "loop" if "iterations" == name or "condition" in name else "conditional"
     pattern = f"of the {what} .* is not replica uniform: it depends on the replica index.*total"
     with pytest.raises(tf.errors.InvalidArgumentError, match=pattern) as error:
-        replica_uniform.check(program, 4)
+        replica_checks.check_uniform(program, target_of(4))
     assert "assume_equal_across_replicas" in str(error.value)
 
 
 @pytest.mark.parametrize("name", ALLOWED)
 def test_replica_uniform_control_flow_is_allowed(name):
-    replica_uniform.check(program_of(ALLOWED[name]), 4)
+    replica_checks.check_uniform(program_of(ALLOWED[name]), target_of(4))
 
 
 @pytest.mark.parametrize("in_session", [False, True])

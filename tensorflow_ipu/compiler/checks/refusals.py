@@ -10,6 +10,7 @@ from tensorflow.python.framework import errors, ops
 
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.ir.program import REFUSAL_ATTRIBUTE, Program, at_node
+from tensorflow_ipu.compiler.ir.target import Target
 
 
 def refuse(operation: ops.Operation, error: errors.OpError) -> None:
@@ -36,15 +37,17 @@ def raise_outside_program(error: errors.OpError) -> None:
         raise error
 
 
-def check(program: Program) -> None:
+def check(program: Program, target: Target) -> None:
     """Raises the error of the first op that has one.
 
     Args:
         program: the Program, without ops that it does not need.
+        target: the compilation target.
 
     Raises:
         tf.errors.OpError: of the class that was asked for.
     """
+    del target
     for function, node in program.nodes():
         if REFUSAL_ATTRIBUTE in node.attr:
             refusal = json.loads(node.attr[REFUSAL_ATTRIBUTE].s)

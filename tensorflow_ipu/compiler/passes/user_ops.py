@@ -1,4 +1,4 @@
-"""Check of a Program's custom ops against the libraries they name."""
+"""Pass: loads the libraries of custom ops, and marks the ops with their contents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPLICA_IDENTICAL_ATTRIBUTE = "_ipu_replica_identical_outputs"
 _HASH = "library_hash"
 
 
-def check(program: Program, target: Target) -> None:
+def run(program: Program, target: Target) -> None:
     """Loads the libraries of a Program's custom operations and checks their functions.
 
     Before: any legal Program. After: nodes of custom operations say which contents their library
