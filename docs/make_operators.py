@@ -20,7 +20,8 @@ PATH = Path(__file__).with_name("operators.md")
 _HEAD = """\
 # Operators
 
-Made by `docs/make_operators.py` from the table in `tensorflow_ipu/compiler/checks/operator_table.py`. It lists
+Made by `docs/make_operators.py` from the table in
+`tensorflow_ipu/compiler/checks/operator_table.py`. It lists
 every op of TensorFlow 2.15.
 
 | | what it means | ops |

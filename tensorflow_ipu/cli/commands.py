@@ -36,6 +36,7 @@ COMMANDS = (
     Command("remedies", "find the fastest configuration that fits, and what to change for it"),
     Command("check", "compare a report with a budget; exits with 1 and prints what grew"),
     Command("run", "run a program for TensorFlow 1.15 or 2.6, PopXL or PopART as it stands"),
+    Command("passes", "print programs for the IPU after each pass of the compiler"),
     Command(
         "migrate",
         "what to change in an older program; exits with 1 if anything",

@@ -35,15 +35,24 @@ def add(parser: Parser) -> None:
         "(PROGRAM | -m MODULE) [ARGUMENT ...]"
     )
     parser.examples = _EXAMPLES
+    parser.add_argument("--quiet", action="store_true", help="do not say what was used")
+    launcher_options.add(parser, count=("--instances", "--num-instances"))
+    add_program(parser)
+
+
+def add_program(parser: Parser) -> None:
+    """Adds the arguments that name a program.
+
+    Args:
+        parser: of a command that runs it.
+    """
     parser.add_argument(
         "--tensorflow",
         type=int,
         choices=(1, 2),
         help="which TensorFlow the program was written for; else found out from what it uses",
     )
-    parser.add_argument("--quiet", action="store_true", help="do not say what was used")
     parser.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a module")
-    launcher_options.add(parser, count=("--instances", "--num-instances"))
     parser.add_argument("program", metavar="PROGRAM", help="file or module")
     parser.add_argument(
         "arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="of the program"
@@ -58,10 +67,24 @@ def run(options: argparse.Namespace) -> int:
         return launcher.launch(options, _alone(options))
     if given := launcher_options.without_number(options):
         raise ValueError(f"{given[0]} is for several processes: say --instances N, too.")
+    return in_this_process(program, options, options.quiet)
+
+
+def in_this_process(program: runner.Invocation, options: argparse.Namespace, quiet: bool) -> int:
+    """Runs a program in this process; Ctrl-C ends it as it ends Python.
+
+    Args:
+        program: the program.
+        options: the arguments of `add_program`.
+        quiet: whether not to say which shims were used.
+
+    Returns:
+        The exit code.
+    """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="strict")  # as Python has it
     try:
-        return runner.run(program, options.arguments, options.tensorflow, options.quiet)
+        return runner.run(program, options.arguments, options.tensorflow, quiet)
     except KeyboardInterrupt:
         # As Python ends: the parent process sees that it was interrupted.
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -202,6 +202,7 @@ class _Compilation:
     def run(self) -> tuple[Executable, function_pb2.FunctionDefLibrary]:
         """Returns the Executable, and the library to run."""
         verify.check_structure(self._program)
+        self._notify("traced", "input", "as traced")
         self._run("traced")
         self._target = _with_replicas(self._program, self._target)
         self._run("device")
@@ -232,7 +233,9 @@ class _Compilation:
                 step.run(self._program, self._target)
             elif executable is not None:
                 step.run(self._program, executable, self._cluster)
-            self._notify(phase, step)
+            if phase in ("traced", "device"):
+                self._progress.advance()
+            self._notify(phase, "pass" if isinstance(step, Pass) else "check", step.name)
 
     def _run_pass(self, one_pass: Pass) -> None:
         """Runs a pass, and verifies that the Program is whole and has lost no effect."""
@@ -242,13 +245,9 @@ class _Compilation:
         if before is not None:
             verify.check_nothing_lost(one_pass.name, before, self._program)
 
-    def _notify(self, phase: str, step: Step) -> None:
-        if phase in ("traced", "device"):
-            self._progress.advance()
-        kind = "pass" if isinstance(step, Pass) else "check"
-        done = observers.StepDone(
-            self._cluster.id, f"/device:IPU:{self._target.ordinal}", phase, kind, step.name
-        )
+    def _notify(self, phase: str, kind: str, name: str) -> None:
+        device = f"/device:IPU:{self._target.ordinal}"
+        done = observers.StepDone(self._cluster.id, device, phase, kind, name)
         observers.stepped(done, self._program)
 
 

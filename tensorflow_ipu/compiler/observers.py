@@ -8,11 +8,11 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.runtime import notebook
 
 if TYPE_CHECKING:
     from tensorflow_ipu.compiler.executable import Executable
+    from tensorflow_ipu.compiler.ir.program import Program
     from tensorflow_ipu.device.attachment import System
 
 
@@ -26,13 +26,13 @@ _reports: weakref.WeakKeyDictionary[Executable, str] = weakref.WeakKeyDictionary
 
 
 class StepDone(NamedTuple):
-    """A check that a Program has passed, or a pass that has changed it.
+    """A check that a Program has passed, or a pass that has changed it; at first the Program.
 
     Args:
         program: name of the Cluster.
         device: device that it is compiled for.
         phase: phase of `compile.TABLE`.
-        kind: "check" or "pass".
+        kind: "check", "pass", or "input" before the first step.
         name: name of the step.
     """
 
@@ -43,7 +43,7 @@ class StepDone(NamedTuple):
     name: str
 
 
-StepObserver = Callable[[StepDone, Program], None]
+StepObserver = Callable[[StepDone, "Program"], None]
 _step_observers: list[StepObserver] = []
 
 
@@ -73,6 +73,11 @@ def observe_steps(observer: StepObserver) -> None:
         observer: the function. It must neither raise nor change the Program.
     """
     _step_observers.append(observer)
+
+
+def forget_steps(observer: StepObserver) -> None:
+    """Removes an observer that `observe_steps` added."""
+    _step_observers.remove(observer)
 
 
 def stepped(step: StepDone, program: Program) -> None:

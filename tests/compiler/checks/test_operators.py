@@ -240,7 +240,7 @@ def _masked_sum(x):
 def _named_line(text):
     """The source of the line that a text begins with."""
     file, line = text.split()[0].split(":")
-    assert file == "test_check.py"
+    assert file == "test_operators.py"
     return linecache.getline(__file__, int(line))
 
 
@@ -272,7 +272,7 @@ def test_the_strict_policy_refuses_the_program(policy, warnings):
     text = str(caught.value)
     assert "Detected unsupported operations when trying to compile graph" in text
     assert "--operator_policy=raise" in text
-    assert "test_check.py:" in text and "Where (boolean_mask/Where)" in text
+    assert "test_operators.py:" in text and "Where (boolean_mask/Where)" in text
     assert "What to do: use tf.where(condition, x, y)" in text
     assert warnings == []
     assert _run(lambda x: x * 2.0, VALUE_CHECK).numpy()[5] == 10.0
