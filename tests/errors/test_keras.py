@@ -13,7 +13,8 @@ import tensorflow as tf
 from tensorflow.python.platform import tf_logging
 
 from tensorflow_ipu import serving
-from tensorflow_ipu.keras_layers import capture, optimizers
+from tensorflow_ipu.keras_layers import optimizers
+from tensorflow_ipu.keras_layers.layers import capture
 from tensorflow_ipu.keras_layers.models.options import arguments
 from tensorflow_ipu.keras_layers.pipelining import assignment
 from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage

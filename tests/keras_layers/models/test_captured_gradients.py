@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import ipu_outfeed_queue
-from tensorflow_ipu.keras_layers import capture
+from tensorflow_ipu.keras_layers.layers import capture
 from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
 from tests.support.models import keras_models, keras_pipelines
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers.capture import CaptureUpstreamGradients
+from tensorflow_ipu.keras_layers.layers.capture import CaptureUpstreamGradients
 from tensorflow_ipu.keras_layers.optimizers import ALSOptimizer
 from tests.support.models import keras_models
 

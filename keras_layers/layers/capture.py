@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers import capture_activations
+from tensorflow_ipu.keras_layers.layers import capture_activations
 from tensorflow_ipu.keras_layers.registration import registered
 from tensorflow_ipu.ops import grad_util_ops
 

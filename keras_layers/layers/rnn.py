@@ -12,9 +12,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers import rnn_base
+from tensorflow_ipu.keras_layers.layers import rnn_base
+from tensorflow_ipu.keras_layers.layers.rnn_base import LSTMStateTuple, PopnnLayer
 from tensorflow_ipu.keras_layers.registration import registered
-from tensorflow_ipu.keras_layers.rnn_base import LSTMStateTuple, PopnnLayer
 from tensorflow_ipu.ops.rnn import cells as _rnn_cells
 
 __all__ = ["GRU", "LSTM", "PopnnGRU", "PopnnLSTM"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers.rnn_base import PopnnLayer
+from tensorflow_ipu.keras_layers.layers.rnn_base import PopnnLayer
 from tensorflow_ipu.ops import grad_util_ops
 
 
