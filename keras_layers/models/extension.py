@@ -9,20 +9,13 @@ import tensorflow as tf
 
 from tensorflow_ipu.api.eager import backprop
 from tensorflow_ipu.keras_layers import layer_lines
-from tensorflow_ipu.keras_layers.models import (
-    evaluation,
-    prediction,
-    programs,
-    scope_check,
-    training,
-)
-from tensorflow_ipu.keras_layers.models.options import saving
-from tensorflow_ipu.keras_layers.models.options.saving import SavedOptions
-from tensorflow_ipu.keras_layers.models.options.setters import OptionSetters
+from tensorflow_ipu.keras_layers.models import checks, fit_evaluate_predict, programs, saving
+from tensorflow_ipu.keras_layers.models.model_options import OptionSetters
+from tensorflow_ipu.keras_layers.models.saving import SavedOptions
 from tensorflow_ipu.keras_layers.models.serving import Serving
 from tensorflow_ipu.keras_layers.pipelining import validation
 from tensorflow_ipu.keras_layers.pipelining.extension import PipelinedModel
-from tensorflow_ipu.keras_layers.pipelining.model_kinds.sequential import PipelinedSequential
+from tensorflow_ipu.keras_layers.pipelining.model_types import PipelinedSequential
 from tensorflow_ipu.util.short_repr import shows
 from tensorflow_ipu.versions import keras2
 
@@ -77,7 +70,7 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
                 are made of; or if executions do not end with an update.
             ValueError: If the data do not fit: shapes, sizes, steps.
         """
-        return training.fit(self, *args, **kwargs)
+        return fit_evaluate_predict.fit(self, *args, **kwargs)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         """Computes loss and metrics on the device; takes what `tf.keras.Model.evaluate` takes.
@@ -89,7 +82,7 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
             RuntimeError: As for `fit`.
             ValueError: As for `fit`.
         """
-        return evaluation.evaluate(self, *args, **kwargs)
+        return fit_evaluate_predict.evaluate(self, *args, **kwargs)
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         """Computes outputs on the device; takes what `tf.keras.Model.predict` takes.
@@ -101,7 +94,7 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
             RuntimeError: As for `fit`.
             ValueError: As for `fit`.
         """
-        return prediction.predict(self, *args, **kwargs)
+        return fit_evaluate_predict.predict(self, *args, **kwargs)
 
     def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
         """Trains on a single batch; takes what `tf.keras.Model.train_on_batch` takes.
@@ -115,11 +108,11 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
     @property
     def distribute_strategy(self) -> Any:
         """The strategy of the scope that is open, or else of that in which the model was made."""
-        return scope_check.strategy_of(self, super().distribute_strategy)
+        return checks.strategy_of(self, super().distribute_strategy)
 
     def _validate_compile(self, optimizer: Any, metrics: Any, **kwargs: Any) -> None:
         # Before Keras's own check, whose errors name variables with all their values.
-        scope_check.check_parts(self, optimizer, metrics)
+        checks.check_parts(self, optimizer, metrics)
         super()._validate_compile(optimizer, metrics, **kwargs)
 
     def _get_optimizer(self, optimizer: Any) -> Any:

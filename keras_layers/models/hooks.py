@@ -30,9 +30,8 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler import strategy_scope
 from tensorflow_ipu.keras_layers import layer_lines
-from tensorflow_ipu.keras_layers.models import extension, scope_check
-from tensorflow_ipu.keras_layers.models.options import saving
-from tensorflow_ipu.keras_layers.models.options.setters import OptionSetters
+from tensorflow_ipu.keras_layers.models import checks, extension, saving
+from tensorflow_ipu.keras_layers.models.model_options import OptionSetters
 from tensorflow_ipu.keras_layers.models.serving import Serving
 from tensorflow_ipu.keras_layers.patching import Patch, Patches
 from tensorflow_ipu.keras_layers.pipelining.extension import PipelinedModel
@@ -137,7 +136,7 @@ def _made_in_scope(original: Any) -> Any:
     @functools.wraps(original)
     def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(self, extension.ModelExtension):
-            scope_check.check_stock_model(self)
+            checks.check_stock_model(self)
         return original(self, *args, **kwargs)
 
     return checked

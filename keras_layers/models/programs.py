@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,20 +17,118 @@ from tensorflow_ipu.feeds.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueu
 from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.keras_layers import layer_lines, partial_batches
-from tensorflow_ipu.keras_layers.models import train_step
-from tensorflow_ipu.keras_layers.pipelining import first_use, hooks
+from tensorflow_ipu.keras_layers.models import checks
+from tensorflow_ipu.keras_layers.optimizers import gradient_accumulation, step
+from tensorflow_ipu.keras_layers.pipelining import first_use, stage_scope
 from tensorflow_ipu.keras_layers.pipelining import pipeline_programs as pipelined
+from tensorflow_ipu.ops import grad_util_ops
+from tensorflow_ipu.training import optimizer_steps
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel
 
+
+# --- Training step ---
+
+# Makes a step of an optimizer. Takes the loss, the variables and the tape that recorded it;
+# returns an operation that has to run.
+_Minimize = Callable[[tf.Tensor, Any, tf.GradientTape], Any]
+
+
+def train_step(model: IPUModel, sizes: Sequence[int] = ()) -> Callable[[Any], dict[str, Any]]:
+    """Returns the training step of a model.
+
+    Args:
+        model: an extended model that is not pipelined.
+        sizes: the numbers of real rows that batches have, if they are padded: the step then takes
+            pairs of data and marks (see `padding.Batches`).
+
+    Returns:
+        A function from the data of a step to its logs. It is the model's own step or else Keras's,
+        unless gradients are accumulated or captured, or batches are padded.
+
+    Raises:
+        RuntimeError: If batches are padded and the model has a step of its own.
+    """
+    if checks.is_overridden(model, "train_step"):
+        if sizes:
+            raise RuntimeError(
+                f"The function `train_step` for the model {model.name} has been overridden, and "
+                "fit() leaves padding out of losses and metrics in Keras's own step only. Use "
+                "data whose number is a multiple of the batch size."
+            )
+        return functools.partial(_step_of_model, model)
+    optimizer = model.optimizer
+    minimize: _Minimize = functools.partial(step.minimize, optimizer)
+    if checks.accumulation_steps(model) > 1:
+        minimize = functools.partial(_accumulated, model)
+    elif not sizes and not optimizer_steps.takes_captured_gradients(optimizer):
+        return functools.partial(_step_of_model, model)
+    if sizes:
+        return lambda element: _padded_step(model, element, minimize, sizes)
+    return lambda data: _step(model, data, minimize)
+
+
+def _step_of_model(model: IPUModel, data: Any) -> dict[str, Any]:
+    """Does the step that the model has, with a context for layers that capture gradients."""
+    with grad_util_ops.GradientCaptureContext():
+        logs: dict[str, Any] = model.train_step(data)
+    return logs
+
+
+def _step(model: IPUModel, data: Any, minimize: _Minimize) -> dict[str, Any]:
+    """Does what Keras's step does, with another way to minimize the loss."""
+    x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(data)
+    with tf.GradientTape() as tape:
+        y_pred = model(x, training=True)
+        loss = model.compute_loss(x, y, y_pred, sample_weight)
+    model._validate_target_and_loss(y, loss)
+    update = minimize(loss, model.trainable_variables, tape)
+    with tf.control_dependencies([] if update is None else [update]):
+        return model.compute_metrics(x, y, y_pred, sample_weight)
+
+
+def _padded_step(
+    model: IPUModel, element: Any, minimize: _Minimize, sizes: Sequence[int]
+) -> dict[str, Any]:
+    """Does what Keras's step does with the real rows of a batch."""
+    data, marks = element
+    batch = tf.keras.utils.unpack_x_y_sample_weight(data)
+    with tf.GradientTape() as tape:
+        y_pred = model(batch[0], training=True)
+        added = partial_batches.adding_layers(model)
+        loss, logs = partial_batches.loss_and_logs(
+            model, sizes, marks, batch, y_pred, list(model.losses), training=True
+        )
+    partial_batches.warn_of_whole_batches(model, added)
+    update = minimize(loss, model.trainable_variables, tape)
+    with tf.control_dependencies([] if update is None else [update]):
+        return tf.nest.map_structure(tf.identity, logs)
+
+
+def _accumulated(
+    model: IPUModel, loss: tf.Tensor, variables: Any, tape: tf.GradientTape
+) -> tf.Operation:
+    """Updates the weights after the last of several mini-batches."""
+    options = model._ipu_options
+    return gradient_accumulation.minimize_accumulated(
+        model.optimizer,
+        loss,
+        variables,
+        tape,
+        checks.accumulation_steps(model),
+        options.gradient_accumulation_reduction_method,
+        **options.gradient_accumulation_optimizer_kwargs,
+    )
+
+
+# --- Programs ---
+
 TRAIN = "train"
 TEST = "test"
 PREDICT = "predict"
-
 # Attribute of models with their programs.
 _PROGRAMS = "_ipu_programs"
-
 # Adds all steps to the function being traced. Takes the infeed; returns the operation that runs
 # them, and the form of what one step sends to the outfeed.
 _Builder = Callable[[IPUInfeedQueue, IPUOutfeedQueue, int], tuple[tf.Operation, Any]]
@@ -138,7 +236,7 @@ class ModelProgram:
         return tf.nest.pack_sequence_as(self._structure, zeros)
 
     def _build(self, model: IPUModel, builder: _Builder) -> None:
-        with tf.variable_creator_scope(_made_at_once), hooks.recorded() as stages:
+        with tf.variable_creator_scope(_made_at_once), stage_scope.recorded() as stages:
             operation, structure = builder(self._infeed, self._outfeed, self.steps)
         if not model._is_pipelined():
             first_use.check_none_opened(model, stages)
@@ -196,7 +294,7 @@ def _builder(model: IPUModel, mode: str, sizes: tuple[int, ...]) -> _Builder:
         }
         return functools.partial(pipelines[mode], model)
     step = {
-        TRAIN: lambda: train_step.train_step(model, sizes),
+        TRAIN: lambda: train_step(model, sizes),
         TEST: lambda: lambda data: model.test_step(data),
         PREDICT: lambda: lambda data: model.predict_step(data),
     }[mode]

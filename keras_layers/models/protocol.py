@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from tensorflow_ipu.keras_layers.models.options.model_options import ModelOptions
+    from tensorflow_ipu.keras_layers.models.model_options import ModelOptions
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import tensorflow as tf
 
 from tensorflow_ipu.keras_layers import dimensions
-from tensorflow_ipu.keras_layers.models import calls, checks
+from tensorflow_ipu.keras_layers.models import checks, fit_evaluate_predict
 from tensorflow_ipu.keras_layers.pipelining import pipeline_programs as pipelined
 from tensorflow_ipu.serving import application
 from tensorflow_ipu.serving.arguments import Arguments
@@ -69,7 +69,7 @@ class Serving:
         model = cast("IPUModel", self)  # of which this is a part
         request = ExportRequest(
             export_dir=export_dir,
-            iterations=calls.per_execution(model),
+            iterations=fit_evaluate_predict.per_execution(model),
             output_names=output_names,
             preprocessing_step=preprocessing_step,
             preprocessing_step_signature=preprocessing_step_signature,

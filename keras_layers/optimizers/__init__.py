@@ -4,21 +4,21 @@ They wrap Keras optimizers of both generations: `tf.keras.optimizers` and
 `tf.keras.optimizers.legacy`.
 """
 
-from tensorflow_ipu.keras_layers.optimizers.als_optimizer import ALSOptimizer
-from tensorflow_ipu.keras_layers.optimizers.als_variants import (
-    ALSOptimizerAdam,
-    ALSOptimizerRMSProp,
-    ALSOptimizerSGD,
-)
-from tensorflow_ipu.keras_layers.optimizers.cross_replica_optimizer import CrossReplicaOptimizer
-from tensorflow_ipu.keras_layers.optimizers.gradient_accumulation_optimizer import (
+from tensorflow_ipu.keras_layers.optimizers.gradient_accumulation import (
     ALSGradientAccumulationOptimizer,
     GradientAccumulationOptimizer,
 )
-from tensorflow_ipu.keras_layers.optimizers.ipu_optimizer import IpuOptimizer
-from tensorflow_ipu.keras_layers.optimizers.map_gradient_optimizer import (
+from tensorflow_ipu.keras_layers.optimizers.gradient_wrappers import (
+    CrossReplicaOptimizer,
     MapGradientOptimizer,
     MapGradientOptimizerInvertedChaining,
+)
+from tensorflow_ipu.keras_layers.optimizers.ipu_optimizer import IpuOptimizer
+from tensorflow_ipu.keras_layers.optimizers.loss_scaling import (
+    ALSOptimizer,
+    ALSOptimizerAdam,
+    ALSOptimizerRMSProp,
+    ALSOptimizerSGD,
 )
 
 __all__ = [

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.keras_layers import model_state
-from tensorflow_ipu.keras_layers.pipelining import hooks, listing
+from tensorflow_ipu.keras_layers.pipelining import listing, stage_scope
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel
@@ -59,7 +59,7 @@ def _opens_stages(model: IPUModel, x: Any, training: bool) -> bool:
     kwargs = {"training": training} if model._expects_training_arg else {}
     graph = tf.__internal__.FuncGraph("stages")
     # An error here would come again where the program is traced, or is due to this graph.
-    with hooks.recorded() as stages, contextlib.suppress(Exception):
+    with stage_scope.recorded() as stages, contextlib.suppress(Exception):
         with trace.cluster_scope(), graph.as_default():
             model(tf.nest.map_structure(_placeholder, x), **kwargs)
     return bool(stages)

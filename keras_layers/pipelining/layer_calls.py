@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers.layer_graph import LayerGraph
+from tensorflow_ipu.keras_layers.model_state import LayerGraph
 from tensorflow_ipu.keras_layers.pipelining import listing
 
 

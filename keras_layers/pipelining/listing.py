@@ -7,9 +7,8 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.keras_layers import model_state
-from tensorflow_ipu.keras_layers.layer_graph import LayerGraph, node_index
-from tensorflow_ipu.keras_layers.pipelining import assignment, hooks, saved_form
-from tensorflow_ipu.keras_layers.pipelining.model_kinds import functional, subclass
+from tensorflow_ipu.keras_layers.model_state import LayerGraph, node_index
+from tensorflow_ipu.keras_layers.pipelining import assignment, model_types, stage_scope
 from tensorflow_ipu.versions import keras2
 
 base_layer = keras2.module("engine.base_layer")
@@ -35,8 +34,12 @@ def graph(model: Any, node: Any = None, doing: str = "get") -> LayerGraph:
         doing: what an error says cannot be done with the stages.
     """
     if is_functional(model):
-        return functional.graph(model)
-    return subclass.graph(model, doing) if node is None else subclass.nested_graph(model, node)
+        return model_types.functional_graph(model)
+    return (
+        model_types.subclass_graph(model, doing)
+        if node is None
+        else model_types.nested_graph(model, node)
+    )
 
 
 def has_stage(model: Any) -> bool:
@@ -47,7 +50,7 @@ def has_stage(model: Any) -> bool:
     """
     known = model_state.of(model)
     if known.saved is not None:
-        return any(stage is not None for stage in saved_form.stages(known.saved))
+        return any(stage is not None for stage in assignment.saved_stages(known.saved))
     if known.elements is not None:
         elements = assignment.layer_elements(known.elements)
         return any(element.pipeline_stage is not None for element in elements)
@@ -57,14 +60,14 @@ def has_stage(model: Any) -> bool:
         return any(map(_layer_has_stage, model.layers))
     if not is_functional(model) and known.graph is None:
         # Not built yet, or without any stage being open.
-        return subclass.marked(model)
+        return model_types.marked(model)
     return any(_layer_has_stage(call.layer, call) for call in graph(model).nodes)
 
 
 def _layer_has_stage(layer: Any, call: Any = None) -> bool:
     if isinstance(layer, tf.keras.Model):
         return has_stage(layer)
-    return any(hooks.stage_of(made) is not None for made in (layer, call) if made is not None)
+    return any(stage_scope.stage_of(made) is not None for made in (layer, call) if made is not None)
 
 
 def listed(model: Any, node: Any = None, doing: str = "get") -> list[Any]:
@@ -87,7 +90,7 @@ def listed(model: Any, node: Any = None, doing: str = "get") -> list[Any]:
         for element in assignment.layer_elements(elements):
             element.pipeline_stage = None
     if known.saved is not None and _is_own(model, node):
-        saved_form.apply(known.saved, elements, model)
+        assignment.apply_saved(known.saved, elements, model)
         known.set(assignment.copied(elements))
     return elements
 
@@ -96,7 +99,7 @@ def _is_own(model: Any, node: Any) -> bool:
     """Returns whether a call is of the layers that the model itself has stages for."""
     if node is None or isinstance(model, functional_lib.Functional):
         return True
-    return subclass.nested_graph(model, node) is model_state.of(model).graph
+    return model_types.nested_graph(model, node) is model_state.of(model).graph
 
 
 def _marked(model: Any, node: Any, doing: str) -> list[Any]:
@@ -129,9 +132,9 @@ def _marked(model: Any, node: Any, doing: str) -> list[Any]:
 
 def _stage(call: Any, stage_of_tensor: dict[int, int | None]) -> int | None:
     """Returns the stage of a call by its mark, or by that of its layer."""
-    stage = hooks.stage_of(call)
+    stage = stage_scope.stage_of(call)
     if stage is None:
-        stage = hooks.stage_of(call.layer)
+        stage = stage_scope.stage_of(call.layer)
     if stage is None and isinstance(call.layer, (base_layer.AddLoss, base_layer.AddMetric)):
         # Keras makes and calls these itself, for a tensor of the user's.
         stage = stage_of_tensor.get(id(call.keras_inputs[0]))
@@ -140,7 +143,7 @@ def _stage(call: Any, stage_of_tensor: dict[int, int | None]) -> int | None:
 
 def _sequential_element(layer: Any) -> Any:
     if not isinstance(layer, tf.keras.Model):
-        return assignment.SequentialLayerPipelineStageAssignment(layer, hooks.stage_of(layer))
+        return assignment.SequentialLayerPipelineStageAssignment(layer, stage_scope.stage_of(layer))
     node = None
     if not isinstance(layer, functional_lib.Functional) and model_state.of(layer).inputs is None:
         # Not built by itself, but called by the model that it is in.

@@ -1,24 +1,113 @@
-"""Builds training, evaluation and prediction of a Keras model as a pipeline."""
+"""Training, evaluation and prediction of a Keras model as a pipeline."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from tensorflow_ipu.feeds.ipu_infeed_queue import feed_of
-from tensorflow_ipu.keras_layers import model_state, padded_losses
-from tensorflow_ipu.keras_layers.optimizers import accumulation
-from tensorflow_ipu.keras_layers.pipelining import listing, statistics, validation
-from tensorflow_ipu.keras_layers.pipelining.checks import check
+from tensorflow_ipu.keras_layers import model_state, partial_batches
+from tensorflow_ipu.keras_layers.optimizers import gradient_accumulation
+from tensorflow_ipu.keras_layers.pipelining import listing, model_types, validation
 from tensorflow_ipu.keras_layers.pipelining.stages import Finish, StageFunctions
 from tensorflow_ipu.ops import internal_ops, pipelining_ops
+from tensorflow_ipu.versions import keras2
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel
 
 __all__ = ["check", "evaluate", "predict", "train"]
+
+
+# --- Checks ---
+
+# Methods that a pipeline has no place for, by the method that a user calls.
+_NOT_CALLED = {"fit": (), "evaluate": ("test_step",), "predict": ("predict_step",)}
+
+
+def check(model: IPUModel, mode: str) -> None:
+    """Refuses a pipelined model that cannot be run.
+
+    Args:
+        model: a pipelined model.
+        mode: what was called: "fit", "evaluate" or "predict".
+
+    Raises:
+        RuntimeError: If its class overrides what stages are made of; if a stage has no layer; or
+            if the layers of a subclass of `Model` are not known.
+        ValueError: If a layer has no stage; if stages are in an order that is not possible; if
+            there is no number of mini-batches for an update.
+    """
+    for name in _NOT_CALLED[mode]:
+        if getattr(type(model), name) is not getattr(tf.keras.Model, name):
+            raise RuntimeError(
+                f"The function `{name}` for the model {model.name} has been overridden. {mode}() "
+                "does not call it for a pipelined model, which runs stage by stage. Remove it, or "
+                "create the strategy with IPUStrategy(enable_keras_extensions=False) for plain "
+                "Keras."
+            )
+    validation.checked_calls(model)
+    if not (listing.is_functional(model) or listing.is_sequential(model)):
+        model_types.check_mode(model, training=mode == "fit")
+    options = model._ipu_options
+    if mode == "fit" and options.pipelining_gradient_accumulation_steps_per_replica is None:
+        raise ValueError(
+            f"The pipelined model {model.name} needs the number of mini-batches for an update. Set "
+            "it with model.set_pipelining_options(gradient_accumulation_steps_per_replica=...)."
+        )
+
+
+# --- Moving statistics ---
+
+batch_normalization = keras2.module("layers.normalization.batch_normalization")
+
+
+@contextlib.contextmanager
+def kept(model: IPUModel) -> Iterator[None]:
+    """Lets the layers of a model not update moving means and variances.
+
+    In a pipeline a mini-batch is in each stage forward and backward at different times, and only
+    the optimizer changes variables.
+
+    Args:
+        model: a Keras model.
+
+    Yields:
+        Nothing.
+    """
+    layers = [layer for layer in model._flatten_layers() if _has_statistics(layer)]
+    moving = [layer.name for layer in layers if 0 < layer.momentum < 1]
+    if moving and not model_state.of(model).warned:
+        model_state.of(model).warned = True
+        tf.compat.v1.logging.warn(
+            "The moving statistics for keras.BatchNormalization layers in pipelined models are not "
+            "properly updated when training: those of %s in the model %s stay as they are, and "
+            "evaluate() and predict() use the ones that the model started with.",
+            ", ".join(moving),
+            model.name,
+        )
+    for layer in layers:
+        # Hides the method. Not an attribute as Keras knows them, so nothing tracks it.
+        vars(layer)["add_update"] = _ignore
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del vars(layer)["add_update"]
+
+
+def _has_statistics(layer: Any) -> bool:
+    return isinstance(layer, batch_normalization.BatchNormalizationBase) and layer.trainable
+
+
+def _ignore(*_: Any, **__: Any) -> None:
+    """Takes the place of `Layer.add_update`."""
+
+
+# --- Programs ---
 
 
 def train(
@@ -44,7 +133,7 @@ def train(
     # `check` refuses a model without such a number.
     count = options.pipelining_gradient_accumulation_steps_per_replica or 1
     variables = model.trainable_variables
-    accumulation.make_variables(model.optimizer, variables)
+    gradient_accumulation.make_variables(model.optimizer, variables)
     results = _Results(count if options.pipelining_accumulate_outfeed else None)
     losses: list[tf.Tensor] = []
 
@@ -52,7 +141,7 @@ def train(
         loss, logs = _loss_and_logs(model, sizes, True, *arguments)
         losses[:] = [loss]
         if sizes:
-            padded_losses.warn_of_whole_batches(model, stages.adding_layers())
+            partial_batches.warn_of_whole_batches(model, stages.adding_layers())
         return results.sent(_of_any_batch(model, results, sizes, arguments[-1], logs))
 
     def optimizer_function(*_: Any) -> pipelining_ops.OptimizerFunctionOutput:
@@ -61,7 +150,7 @@ def train(
         return pipelining_ops.OptimizerFunctionOutput(model.optimizer, loss, variables=variables)
 
     stages = _stages(model, True, finish, marked=bool(sizes))
-    with statistics.kept(model):
+    with kept(model):
         operation = pipelining_ops.pipeline(
             stages.functions(),
             count,
@@ -168,7 +257,7 @@ def _loss_and_logs(
     """Does what the last stage does with a mini-batch; returns loss and logs."""
     if sizes:
         batch = (x, y, sample_weight)
-        return padded_losses.loss_and_logs(
+        return partial_batches.loss_and_logs(
             model, sizes, marks, batch, y_pred, layer_losses, training
         )
     with model_state.layer_losses(model, layer_losses):

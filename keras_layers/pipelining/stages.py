@@ -1,9 +1,10 @@
-"""Makes the stage functions of a pipeline from the layer calls of a model."""
+"""Stage functions of a pipeline, made from the layer calls of a model."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -15,13 +16,151 @@ from tensorflow_ipu.keras_layers.pipelining.layer_calls import (
     StageTensor,
     input_tensors,
 )
-from tensorflow_ipu.keras_layers.pipelining.losses import LayerLosses
-from tensorflow_ipu.keras_layers.pipelining.metrics import LayerMetrics
 from tensorflow_ipu.versions import keras2
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel
 
+
+# --- Losses that layers add ---
+
+base_layer_utils = keras2.module("engine.base_layer_utils")
+
+
+class LayerLosses:
+    """Collects the losses of layers stage by stage, as `model.losses` does in stock Keras.
+
+    Attributes:
+        adding: Names of the layers that have added losses of a mini-batch.
+    """
+
+    def __init__(self, model: IPUModel, calls: ModelCalls) -> None:
+        """Finds the stages of losses that are functions of variables, such as regularizers.
+
+        Args:
+            model: the model.
+            calls: its calls.
+        """
+        self.adding: list[str] = []
+        self._layers = list(model._flatten_layers())
+        home = _homes(calls)
+        self._functions: dict[int, list[Callable[[], Any]]] = {}
+        for layer in self._layers:
+            for function in layer._callable_losses:
+                # One of variables that no stage uses is as good in the last stage as in another.
+                stages = [home[key] for key in _handles(function) if key in home]
+                stage = max(stages, default=calls.stages - 1)
+                self._functions.setdefault(stage, []).append(function)
+
+    def clear(self) -> None:
+        """Forgets losses of tensors that layers have added."""
+        for layer in self._layers:
+            layer._clear_losses()
+
+    def take(self, stage: int) -> list[tf.Tensor]:
+        """Returns the losses of a stage that has just been built.
+
+        Args:
+            stage: the stage.
+        """
+        placeholder = base_layer_utils.REVIVED_LOSS_PLACEHOLDER
+        taken = [
+            loss
+            for layer in self._layers
+            for loss in layer._eager_losses
+            if loss is not placeholder
+        ]
+        self.adding += [layer.name for layer in self._layers if layer._eager_losses]
+        self.clear()
+        found = [function() for function in self._functions.get(stage, ())]
+        return taken + [loss for loss in found if loss is not None]
+
+
+def _homes(calls: ModelCalls) -> dict[int, int]:
+    """Returns the first stage that uses a variable, by `id` of its handle."""
+    home: dict[int, int] = {}
+    for call in calls.calls:
+        weights: Sequence[Any] = [] if call.layer is None else call.layer.weights
+        for variable in weights:
+            home.setdefault(id(variable.handle), call.stage)
+    return home
+
+
+def _handles(function: Callable[[], Any]) -> list[int]:
+    """Returns which variables a function uses, by `id` of their handles."""
+    with tf.init_scope():
+        graph = tf.__internal__.FuncGraph("loss")
+        with graph.as_default():
+            function()
+    return [id(captured) for captured in graph.external_captures]
+
+
+# --- Metrics that layers add ---
+
+
+class LayerMetrics:
+    """Takes results of `Layer.add_metric` to the stage that reports them.
+
+    The variables of such a metric are on the IPU of its layer, and the last stage may be on
+    another one.
+
+    Attributes:
+        adding: Names of the layers that have such metrics.
+    """
+
+    def __init__(self, calls: ModelCalls) -> None:
+        """Remembers the layers of each stage.
+
+        Args:
+            calls: the calls of the model.
+        """
+        self.adding: list[str] = []
+        self._layers: list[list[Any]] = [[] for _ in range(calls.stages)]
+        for call in calls.calls:
+            if call.layer is not None:
+                self._layers[call.stage].extend(call.layer._flatten_layers())
+        self._taken: dict[int, Any] = {}
+
+    def take(self, stage: int) -> list[Any]:
+        """Returns the results of the metrics of a stage that has just been built.
+
+        Args:
+            stage: the stage.
+        """
+        self.adding += [layer.name for layer in self._layers[stage] if layer._metrics]
+        found = {id(metric): metric for layer in self._layers[stage] for metric in layer._metrics}
+        new = {key: metric for key, metric in found.items() if key not in self._taken}
+        self._taken.update(new)
+        return [metric.result() for metric in new.values()]
+
+    @contextlib.contextmanager
+    def reported(self, results: Sequence[Any]) -> Iterator[None]:
+        """Lets the metrics have the results that were taken, in their order.
+
+        Args:
+            results: what `take` returned for all stages, passed on.
+
+        Yields:
+            Nothing.
+        """
+        with contextlib.ExitStack() as stack:
+            for metric, result in zip(self._taken.values(), results):
+                stack.enter_context(_with_result(metric, result))
+            yield
+
+
+@contextlib.contextmanager
+def _with_result(metric: Any, result: Any) -> Iterator[None]:
+    # Metrics have `result` as an attribute each, which wraps the method of their class.
+    original = vars(metric)["result"]
+    vars(metric)["result"] = lambda: result
+    try:
+        yield
+    finally:
+        vars(metric)["result"] = original
+
+
+# --- Stage functions ---
 
 # What the last stage makes of a mini-batch: takes its data, the outputs of the model, what layers
 # have added to the loss, and the marks of the mini-batch.

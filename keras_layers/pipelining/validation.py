@@ -8,8 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers.pipelining import assignment, layer_calls, listing
-from tensorflow_ipu.keras_layers.pipelining.model_kinds import functional, sequential
+from tensorflow_ipu.keras_layers.pipelining import assignment, layer_calls, listing, model_types
 
 
 def from_user(model: Any, given: Any) -> list[Any]:
@@ -31,15 +30,15 @@ def from_user(model: Any, given: Any) -> list[Any]:
         )
     expected = listing.listed(model, doing="set")
     if listing.is_sequential(model):
-        sequential.check_length(model, given)
+        model_types.check_length(model, given)
         if all(isinstance(stage, int) for stage in given):
-            given = sequential.from_stages(model, given, expected)
+            given = model_types.from_stages(model, given, expected)
     check_elements(model, given, expected)
     elements = assignment.copied(given)
     for element in assignment.layer_elements(elements):
         _check_assigned_by_user(model, element)
     if listing.is_sequential(model):
-        sequential.check_order(model, elements)
+        model_types.check_order(model, elements)
     if elements:
         layer_calls.flattened(model, elements)
     return elements
@@ -63,7 +62,7 @@ def check_elements(model: Any, given: Sequence[Any], expected: Sequence[Any]) ->
             f"get_pipeline_stage_assignment() of the model {model.name} returns, with other stages."
         )
     if listing.is_sequential(model):
-        sequential.check_elements(model, given, expected)
+        model_types.check_elements(model, given, expected)
     for index, (ours, theirs) in enumerate(zip(given, expected)):
         _check_element(model, index, ours, theirs)
         if theirs.is_nested_model:
@@ -168,14 +167,14 @@ def checked_calls(model: Any) -> layer_calls.ModelCalls:
             "so on."
         )
     if listing.is_sequential(model):
-        sequential.check_order(model, elements)
+        model_types.check_order(model, elements)
     return layer_calls.flattened(model, elements)
 
 
 def _check_calls(model: Any, elements: Sequence[Any]) -> None:
     """Refuses functional and Sequential models, nested ones too, that say what a call does."""
     if isinstance(model, tf.keras.Sequential) or listing.is_functional(model):
-        functional.check_call(model)
+        model_types.check_functional_call(model)
     for element in elements:
         if element.is_nested_model:
             _check_calls(element.nested_model, element.pipeline_stage_assignments)

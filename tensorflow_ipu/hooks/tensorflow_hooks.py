@@ -9,7 +9,7 @@ The hooks are installed when a public module is imported with which programs use
 before the first configuration, because programs build graphs and functions before they configure.
 `import tensorflow` and `from tensorflow.python import ipu` install nothing. Keras has hooks of
 its own, which are there while the scope of a strategy or a pipeline stage is open
-(`keras_layers/models/hooks.py`, `keras_layers/pipelining/hooks.py`).
+(`keras_layers/models/hooks.py`, `keras_layers/pipelining/stage_scope.py`).
 
 `tests/hooks/test_tensorflow_hooks.py` lists all replaced functions.
 """

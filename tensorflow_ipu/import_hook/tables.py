@@ -155,9 +155,9 @@ NAMES = {
     "keras.FunctionalNestedModelPipelineStageAssignment": "keras_layers.pipelining.assignment",
     "keras.ModelLayerPipelineStageAssignment": "keras_layers.pipelining.assignment",
     "keras.NestedModelPipelineStageAssignment": "keras_layers.pipelining.assignment",
-    "keras.PipelineStage": "keras_layers.pipelining.stage",
+    "keras.PipelineStage": "keras_layers.pipelining.stage_scope",
     "keras.PipelineStageAssignment": "keras_layers.pipelining.assignment",
-    "keras.ReplicatedMetricReductionMethod": "keras_layers.models.options.model_options",
+    "keras.ReplicatedMetricReductionMethod": "keras_layers.models.model_options",
     "keras.SequentialLayerPipelineStageAssignment": "keras_layers.pipelining.assignment",
     "keras.SequentialNestedModelPipelineStageAssignment": "keras_layers.pipelining.assignment",
 }

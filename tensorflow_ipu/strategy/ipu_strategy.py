@@ -18,7 +18,7 @@ from tensorflow_ipu.compiler.strategy_scope import DeviceStrategy
 from tensorflow_ipu.device import process
 from tensorflow_ipu.feeds import iterators
 from tensorflow_ipu.hooks import tensorflow_hooks
-from tensorflow_ipu.keras_layers.keras3 import hooks as keras3
+from tensorflow_ipu.keras_layers import keras3_models as keras3
 from tensorflow_ipu.strategy.extended import IPUExtended
 from tensorflow_ipu.util.short_repr import shows
 from tensorflow_ipu.versions import legacy_keras

@@ -15,9 +15,9 @@ from tensorflow.python.platform import tf_logging
 from tensorflow_ipu import serving
 from tensorflow_ipu.keras_layers import optimizers
 from tensorflow_ipu.keras_layers.layers import capture
-from tensorflow_ipu.keras_layers.models.options import arguments
+from tensorflow_ipu.keras_layers.models import model_options
 from tensorflow_ipu.keras_layers.pipelining import assignment
-from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
+from tensorflow_ipu.keras_layers.pipelining.stage_scope import PipelineStage
 from tests.support.models import keras_models, keras_pipelines
 from tests.support.models.keras_pipelines import MODELS, OUTPUTS, dense
 
@@ -426,7 +426,7 @@ def test_arguments_with_a_place_of_their_own_are_refused(name: str) -> None:
         "`set_pipelining_options` instead."
     )
     with pytest.raises(ValueError, match=re.escape(phrase)):
-        arguments.checked_kwargs("pipelining_kwargs", {name: 1})
+        model_options.checked_kwargs("pipelining_kwargs", {name: 1})
 
 
 def test_a_model_from_outside_the_scope_is_refused(tmp_path: Any) -> None:

@@ -22,7 +22,7 @@ from tensorflow_ipu import (
 from tensorflow_ipu.api import loops
 from tensorflow_ipu.estimators.ipu_run_config import IPURunConfig
 from tensorflow_ipu.keras_layers import optimizers as keras_optimizers
-from tensorflow_ipu.keras_layers.models.options import arguments as option_arguments
+from tensorflow_ipu.keras_layers.models import model_options as option_arguments
 from tensorflow_ipu.ops import pipelining_ops
 
 #: Nothing takes these as a number of things; numbers that are too long to print are among them.

@@ -16,7 +16,7 @@ from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.device import system
 from tensorflow_ipu.feeds.iterators import IPUIterator, IPUOwnedIterator
-from tensorflow_ipu.keras_layers.layers.effective_transformer import EffectiveTransformer
+from tensorflow_ipu.keras_layers.layers import EffectiveTransformer
 from tensorflow_ipu.keras_layers.models import extension
 from tensorflow_ipu.keras_layers.pipelining import assignment
 from tensorflow_ipu.util.short_repr import LENGTH

@@ -198,7 +198,7 @@ import contextlib, re
 import numpy as np, tensorflow as tf
 from tensorflow_ipu import config, ipu_strategy
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
+from tensorflow_ipu.keras_layers.pipelining.stage_scope import PipelineStage
 
 LAYERS, TILES = 14, 16
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tensorflow_ipu import ipu_outfeed_queue
 from tensorflow_ipu.keras_layers.layers import capture
-from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
+from tensorflow_ipu.keras_layers.pipelining.stage_scope import PipelineStage
 from tests.support.models import keras_models, keras_pipelines
 
 pytestmark = keras_models.KERAS_WARNINGS

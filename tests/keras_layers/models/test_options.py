@@ -12,12 +12,12 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
-from tensorflow_ipu.keras_layers.models.options import model_options
-from tensorflow_ipu.keras_layers.models.options.model_options import (
+from tensorflow_ipu.keras_layers.models import model_options
+from tensorflow_ipu.keras_layers.models.model_options import (
     ModelOptions,
+    OptionSetters,
     ReplicatedMetricReductionMethod,
 )
-from tensorflow_ipu.keras_layers.models.options.setters import OptionSetters
 from tensorflow_ipu.ops.pipelining_ops import PipelineSchedule
 
 STEPS = "gradient_accumulation_steps_per_replica"

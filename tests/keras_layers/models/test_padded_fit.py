@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from absl import logging
 
-from tensorflow_ipu.keras_layers.models import train_step
+from tensorflow_ipu.keras_layers.models import programs
 from tests.support.models import keras_models
 from tests.support.models.keras_models import BATCH, KINDS, Kind, X, Y
 
@@ -297,9 +297,9 @@ def test_a_step_of_the_model_is_refused() -> None:
 
     with keras_models.strategy().scope():
         model = Kind(Own).compiled()
-        assert callable(train_step.train_step(model))
+        assert callable(programs.train_step(model))
         with pytest.raises(RuntimeError, match="`train_step` .* has been overridden.*padding"):
-            train_step.train_step(model, sizes=(4, 2))
+            programs.train_step(model, sizes=(4, 2))
 
 
 def test_float16_with_a_scaled_loss_equals_stock_keras() -> None:

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api.config import IPUConfig
-from tensorflow_ipu.keras_layers.models import replicas as replicas_lib
-from tensorflow_ipu.keras_layers.models.options.model_options import ReplicatedMetricReductionMethod
+from tensorflow_ipu.keras_layers.models import execution as replicas_lib
+from tensorflow_ipu.keras_layers.models.model_options import ReplicatedMetricReductionMethod
 from tests.support.models import keras_models
 from tests.support.models.keras_models import (
     BATCH,
@@ -194,7 +194,7 @@ def test_values_of_replicas_are_reduced_by_the_method(
     method: ReplicatedMetricReductionMethod, expected: Any
 ) -> None:
     values = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    np.testing.assert_array_equal(replicas_lib.reduced(values, method), expected)
+    np.testing.assert_array_equal(replicas_lib.reduced_over_replicas(values, method), expected)
 
 
 @pytest.mark.parametrize(

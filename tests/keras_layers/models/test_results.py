@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorflow_ipu.keras_layers.models.results import ReplicaLogs, joined
+from tensorflow_ipu.keras_layers.models.execution import ReplicaLogs, joined
 
 ROWS = np.array([[3, 3], [2, 0]])
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
+from tensorflow_ipu.keras_layers.pipelining.stage_scope import PipelineStage
 from tests.support.models import keras_pipelines
 from tests.support.models.keras_pipelines import OUTPUTS, dense, no_stage
 

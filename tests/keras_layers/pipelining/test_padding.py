@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from absl import logging
 
-from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
+from tensorflow_ipu.keras_layers.pipelining.stage_scope import PipelineStage
 from tests.support.models import keras_models, keras_pipelines
 from tests.support.models.keras_pipelines import BATCH, MODELS, OUTPUTS, dense, no_stage
 

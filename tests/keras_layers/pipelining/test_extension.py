@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
+from tensorflow_ipu.keras_layers.pipelining.stage_scope import PipelineStage
 from tests.support.models import keras_pipelines
 from tests.support.models.keras_pipelines import MODELS, dense
 

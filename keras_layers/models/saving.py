@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from absl import logging
 
 from tensorflow_ipu.compiler import strategy_scope
-from tensorflow_ipu.keras_layers.models.options.model_options import (
+from tensorflow_ipu.keras_layers.models.model_options import (
     CONFIG_KEYS,
     OWN_CONFIG_KEYS,
     ModelOptions,

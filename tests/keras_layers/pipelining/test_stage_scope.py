@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers.pipelining import hooks
-from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
+from tensorflow_ipu.keras_layers.pipelining import stage_scope
+from tensorflow_ipu.keras_layers.pipelining.stage_scope import PipelineStage
 from tensorflow_ipu.versions import keras2
 from tests.support.models import keras_pipelines
 
@@ -23,10 +23,10 @@ def test_marks_layers_and_calls_in_the_scope() -> None:
             inside = tf.keras.layers.Dense(2)
             outside(inputs)
         inside(inputs)
-    assert hooks.stage_of(inside) == 1
-    assert hooks.stage_of(outside) is None
-    assert hooks.stage_of(outside.inbound_nodes[0]) == 1
-    assert hooks.stage_of(inside.inbound_nodes[0]) is None
+    assert stage_scope.stage_of(inside) == 1
+    assert stage_scope.stage_of(outside) is None
+    assert stage_scope.stage_of(outside.inbound_nodes[0]) == 1
+    assert stage_scope.stage_of(inside.inbound_nodes[0]) is None
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -43,7 +43,7 @@ def test_leaves_keras_as_it_was(fails: bool) -> None:
                     raise KeyError
         except KeyError:
             pass
-        assert hooks.current() is None
+        assert stage_scope.current() is None
     assert now() == before
 
 
@@ -52,7 +52,7 @@ def test_a_scope_can_be_opened_again() -> None:
     with keras_pipelines.strategy(1).scope():
         for _ in range(2):
             with stage:
-                assert hooks.stage_of(tf.keras.layers.ReLU()) == 2
+                assert stage_scope.stage_of(tf.keras.layers.ReLU()) == 2
 
 
 def test_other_threads_are_in_no_stage() -> None:
@@ -61,7 +61,7 @@ def test_other_threads_are_in_no_stage() -> None:
         thread = threading.Thread(target=lambda: made.append(tf.keras.layers.Dense(1)))
         thread.start()
         thread.join()
-    assert hooks.stage_of(made[0]) is None
+    assert stage_scope.stage_of(made[0]) is None
 
 
 @pytest.mark.parametrize("stage", [-1, 1.0, "0", None, True])
@@ -82,4 +82,4 @@ def test_must_not_be_nested() -> None:
     with keras_pipelines.strategy(1).scope(), PipelineStage(0):
         with pytest.raises(RuntimeError, match="Pipeline stages must not be nested"):
             PipelineStage(1).__enter__()
-        assert hooks.current() == 0
+        assert stage_scope.current() == 0

@@ -1,16 +1,191 @@
-"""Pipeline stages of subclassed models: traces `call` for the layers it calls."""
+"""Pipeline stages of functional, Sequential and subclassed models."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from tensorflow_ipu.keras_layers import model_state
-from tensorflow_ipu.keras_layers.layer_graph import LayerGraph, post_order
-from tensorflow_ipu.keras_layers.pipelining import hooks, saved_form
+from tensorflow_ipu.keras_layers.model_state import LayerGraph, post_order
+from tensorflow_ipu.keras_layers.pipelining import assignment, stage_scope
 from tensorflow_ipu.versions import keras2
+
+functional_lib = keras2.module("engine.functional")
+sequential_lib = keras2.module("engine.sequential")
+
+
+# --- Functional models ---
+
+
+def functional_graph(model: Any) -> LayerGraph:
+    """Returns the calls of a functional model.
+
+    Those that no output depends on, such as the ones of `model.add_loss`, come last.
+
+    Args:
+        model: a functional model.
+    """
+    by_depth = model._nodes_by_depth
+    nodes = [node for depth in sorted(by_depth, reverse=True) for node in by_depth[depth]]
+    members = {id(node) for node in nodes}
+    ends = [*model.outputs, *(tf.nest.flatten(node.outputs)[0] for node in nodes)]
+    return LayerGraph(tuple(post_order(ends, members)), model._nested_inputs, model._nested_outputs)
+
+
+def check_functional_call(model: Any) -> None:
+    """Refuses a model whose class says itself what a call does.
+
+    Args:
+        model: a functional or Sequential model.
+
+    Raises:
+        RuntimeError: If its class overrides `call`.
+    """
+    stock = (functional_lib.Functional.call, sequential_lib.Sequential.call)
+    if type(model).call not in stock:
+        raise RuntimeError(
+            f"The function `call` for the model {model.name} has been overridden. A functional or "
+            "Sequential model with a `call` of its own cannot be pipelined, because its stages "
+            "are made of the layers it was built from. Remove `call`, or make it a subclass of "
+            "Model that calls the layers itself."
+        )
+
+
+# --- Sequential models ---
+
+
+def from_stages(model: Any, stages: Sequence[int], elements: Sequence[Any]) -> list[Any]:
+    """Returns the assignment that a list of stages means.
+
+    Args:
+        model: a Sequential model.
+        stages: the stage of each layer; a model in it has one stage for all of its layers.
+        elements: elements for its layers.
+
+    Raises:
+        ValueError: If there are more or fewer.
+    """
+    check_length(model, stages)
+    result = assignment.copied(elements)
+    for element, stage in zip(result, stages):
+        for layer in assignment.layer_elements([element]):
+            layer.pipeline_stage = stage
+    return result
+
+
+def check_length(model: Any, elements: Sequence[Any]) -> None:
+    """Checks the length of an assignment.
+
+    Raises:
+        ValueError: If it is not the number of layers.
+    """
+    if len(elements) != len(model.layers):
+        raise ValueError(
+            f"The length of the provided `pipeline_stage_assignment` ({len(elements)}) does not "
+            f"match the number of layers in the graph ({len(model.layers)}). The list of pipeline "
+            f"stages of the Sequential model {model.name} must have as many elements as it has "
+            "layers."
+        )
+
+
+def check_elements(model: Any, given: Sequence[Any], expected: Sequence[Any]) -> None:
+    """Checks that elements are those of the layers of a Sequential model, one for each.
+
+    Args:
+        model: a Sequential model.
+        given: what a user passed.
+        expected: elements for all of its layers.
+
+    Raises:
+        ValueError: If one is of another class, or for another layer.
+    """
+    for index, (ours, theirs) in enumerate(zip(given, expected)):
+        if not isinstance(ours, type(theirs)):
+            raise ValueError(
+                "All elements of `pipeline_stage_assignment` must be instances of "
+                "`SequentialLayerPipelineStageAssignment` for layers or "
+                "`SequentialNestedModelPipelineStageAssignment` for nested models. Expected an "
+                f"instance of `{type(theirs).__name__}` at index {index}. Received: {ours!r}"
+            )
+        if not ours.same_place(theirs):
+            raise ValueError(
+                f"The provided assignment at index {index} `pipeline_stage_assignment` is for "
+                f"layer {assignment.name_of(ours)}, but the layer in the Sequential model at index "
+                f"{index} is {assignment.name_of(theirs)}. Pass the list that "
+                "get_pipeline_stage_assignment() returns, with other stages."
+            )
+
+
+def check_order(model: Any, elements: Sequence[Any]) -> None:
+    """Checks that stages follow each other.
+
+    Args:
+        model: a Sequential model.
+        elements: an assignment in which every layer has a stage.
+
+    Raises:
+        ValueError: If the first is not 0, or one is not that of the layer before or the next.
+    """
+    before = None
+    for name, stage in _sequence(elements):
+        if before is None and stage != 0:
+            raise ValueError(
+                "The first layer in a pipelined sequential model needs to be assigned to the 0th "
+                f"pipeline stage, however it was assigned to {stage}. Put the layer {name} of the "
+                f"model {model.name} in stage 0."
+            )
+        if before is not None and stage not in (before, before + 1):
+            raise ValueError(
+                f"Layer {name} has been assigned to pipeline stage {stage}, however the previous "
+                f"layer in the Sequential model was assigned to pipeline stage {before}. A layer "
+                "in a Sequential model can only be assigned to the same pipeline stage as the "
+                f"previous layer or to the next pipeline stage. Put it in stage {before} or "
+                f"{before + 1}."
+            )
+        before = stage
+
+
+def _sequence(elements: Sequence[Any]) -> Iterator[tuple[str, int | None]]:
+    """Yields names of layers and their stages, in execution order."""
+    for element in elements:
+        layers = list(assignment.layer_elements([element]))
+        if not element.is_nested_model or isinstance(element.nested_model, tf.keras.Sequential):
+            yield from ((layer.layer.name, layer.pipeline_stage) for layer in layers)
+            continue
+        # Other models run their layers in the order of their stages.
+        for stage in sorted({layer.pipeline_stage or 0 for layer in layers}):
+            yield element.nested_model.name, stage
+
+
+class PipelinedSequential:
+    """Drops the assignment of a Sequential model when its layers change.
+
+    Comes before `keras.Sequential` among the base classes.
+    """
+
+    def add(self, layer: Any) -> None:
+        """Adds a layer, and forgets an assignment that was set; see `tf.keras.Sequential.add`."""
+        super().add(layer)  # type: ignore[misc]
+        self._forget_assignment()
+
+    def pop(self) -> None:
+        """Removes the last layer, and forgets an assignment that was set.
+
+        See `tf.keras.Sequential.pop`.
+        """
+        super().pop()  # type: ignore[misc]
+        self._forget_assignment()
+
+    def _forget_assignment(self) -> None:
+        if model_state.of(self).elements is not None:
+            model_state.of(self).set(None)
+            self._drop_ipu_programs()  # type: ignore[attr-defined]
+
+
+# --- Subclassed models ---
 
 base_layer = keras2.module("engine.base_layer")
 compile_utils = keras2.module("engine.compile_utils")
@@ -29,7 +204,7 @@ def build(model: Any, input_shape: Any, stock_build: Any) -> None:
     Raises:
         NotImplementedError: If it has no `call`.
     """
-    check_call(model)
+    check_subclass_call(model)
     known = model_state.of(model)
     if _is_symbolic(input_shape):
         inputs = input_shape
@@ -38,7 +213,7 @@ def build(model: Any, input_shape: Any, stock_build: Any) -> None:
         base_layer.Layer.build(model, tf.nest.map_structure(lambda one: one.shape, inputs))
         opened = True
     else:
-        with hooks.recorded() as stages:
+        with stage_scope.recorded() as stages:
             stock_build(input_shape)
         inputs = _inputs(input_shape)
         opened = bool(stages)
@@ -63,7 +238,7 @@ def _specs(inputs: Any) -> Any:
     return tf.nest.pack_sequence_as(inputs, specs)
 
 
-def check_call(model: Any) -> None:
+def check_subclass_call(model: Any) -> None:
     """Refuses a model that does not say what a call does.
 
     Args:
@@ -80,7 +255,7 @@ def check_call(model: Any) -> None:
         )
 
 
-def graph(model: Any, doing: str = "get") -> LayerGraph:
+def subclass_graph(model: Any, doing: str = "get") -> LayerGraph:
     """Returns the calls of a model.
 
     Args:
@@ -93,7 +268,7 @@ def graph(model: Any, doing: str = "get") -> LayerGraph:
     known = model_state.of(model)
     if known.graph is None:
         if known.inputs is None and known.saved_inputs is not None:
-            known.inputs = saved_form.inputs(known.saved_inputs)
+            known.inputs = assignment.saved_inputs(known.saved_inputs)
         if known.inputs is None:
             raise RuntimeError(
                 f"Cannot {doing} pipeline stage assignments for model `{model.name}` which has not "
@@ -136,7 +311,7 @@ def check_mode(model: Any, training: bool) -> None:
         ValueError: If other layers are called than without a value for `training`.
     """
     known = model_state.of(model)
-    expected = graph(model)
+    expected = subclass_graph(model)
     if training not in known.in_modes:
         same = True
         if "training" in inspect.signature(model.call).parameters:
@@ -157,7 +332,7 @@ def _adopt(known: model_state.PipelineState, built: LayerGraph | None) -> None:
     if before is not None and built is not None and known.elements is not None:
         same = before.signature() == built.signature()
         # The calls are others, in the same order: like those of a model that was saved.
-        saved = saved_form.to_saved(known.elements) if same else None
+        saved = assignment.to_saved(known.elements) if same else None
         known.set(None)
         known.saved = saved
     known.graph = built
@@ -228,4 +403,4 @@ def _signature(inputs: Any) -> list[Any]:
 def marked(model: Any) -> bool:
     """Returns whether a layer of a model has been made in a stage."""
     layers = model._flatten_layers(include_self=False)
-    return any(hooks.stage_of(layer) is not None for layer in layers)
+    return any(stage_scope.stage_of(layer) is not None for layer in layers)

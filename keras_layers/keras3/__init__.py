@@ -1,1 +1,0 @@
-"""Models of Keras 3 in the scope of an `IPUStrategy`."""

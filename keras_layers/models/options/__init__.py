@@ -1,1 +1,0 @@
-"""Options of a Keras model for the IPU: declaration, setters, checks and saving."""

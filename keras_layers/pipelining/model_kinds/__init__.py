@@ -1,1 +1,0 @@
-"""Pipeline stages of each kind of model: functional, Sequential and subclassed."""
