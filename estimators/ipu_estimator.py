@@ -10,10 +10,10 @@ import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
 from tensorflow_ipu.api import loops, scopes
-from tensorflow_ipu.estimators import arguments, base, checks, input, metrics, spec
+from tensorflow_ipu.estimators import arguments, base, input, metrics, specs
 from tensorflow_ipu.estimators.input import Batches, split_element
 from tensorflow_ipu.estimators.ipu_run_config import RunConfig
-from tensorflow_ipu.estimators.spec import IPUEstimatorSpec
+from tensorflow_ipu.estimators.specs import IPUEstimatorSpec
 from tensorflow_ipu.feeds import ipu_infeed_queue
 from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedMode
 from tensorflow_ipu.ops import cross_replica_ops
@@ -138,7 +138,7 @@ class IPUEstimator(base.IPUEstimatorBase):
                 features, _ = input.split_element(args, kwargs)
                 returned[:] = [self._call_user_model(features, None, ModeKeys.PREDICT, config)]
                 with self._on_last_shard():
-                    return outfeed.enqueue(spec.from_stock(returned[0]).predictions)
+                    return outfeed.enqueue(specs.from_stock(returned[0]).predictions)
 
             return loops.repeat(self._ipu.iterations_per_loop, body, [], batches.infeed)
 
@@ -169,7 +169,7 @@ def _host_spec(returned: Any, mode: str) -> tf.estimator.EstimatorSpec:
     """
     if isinstance(returned, tf.estimator.EstimatorSpec):
         return returned
-    given = spec.from_stock(returned)
+    given = specs.from_stock(returned)
     return tf.estimator.EstimatorSpec(
         mode,
         predictions=given.predictions,
@@ -182,19 +182,19 @@ def _host_spec(returned: Any, mode: str) -> tf.estimator.EstimatorSpec:
     )
 
 
-def _host_train_op(given: spec.IPUEstimatorSpec) -> Any:
+def _host_train_op(given: specs.IPUEstimatorSpec) -> Any:
     """Returns the training op of a model with a host call."""
     with tf.control_dependencies([given.train_op]):
-        return spec.host_operation(spec.call_host_function(given.host_call))
+        return specs.host_operation(specs.call_host_function(given.host_call))
 
 
-def _host_metrics(given: spec.IPUEstimatorSpec) -> Any:
+def _host_metrics(given: specs.IPUEstimatorSpec) -> Any:
     """Returns the metrics, for one iteration on one replica."""
     if given.eval_metrics is None:
         return given.eval_metric_ops
     function, tensors = given.eval_metrics
     stacked = tf.nest.map_structure(lambda tensor: tf.expand_dims(tensor, 0), tensors)
-    return metrics.metrics_dict(spec.call_host_function((function, stacked)))
+    return metrics.metrics_dict(specs.call_host_function((function, stacked)))
 
 
 _TRAIN = tf.estimator.ModeKeys.TRAIN
@@ -260,10 +260,10 @@ class _TrainingStep:
         """
         features, labels = split_element(args, kwargs)
         self._returned = self._estimator._call_user_model(features, labels, _TRAIN, self._config)
-        self._spec = spec.from_stock(self._returned)
+        self._spec = specs.from_stock(self._returned)
         graph = tf1.get_default_graph()
-        checks.check_global_step(graph, self._global_step)
-        checks.check_replicated_training(graph, self._estimator._ipu.num_replicas)
+        arguments.check_global_step(graph, self._global_step)
+        arguments.check_replicated_training(graph, self._estimator._ipu.num_replicas)
         with self._estimator._on_last_shard(), tf.control_dependencies([self._spec.train_op]):
             return tf.cast(tf.identity(self._spec.loss), tf.float32)
 
@@ -297,10 +297,10 @@ class _TrainingStep:
         train_op = loss.op
         if self._spec.host_call is not None:
             with self._estimator._on_host(), tf.control_dependencies([train_op]):
-                train_op = spec.host_operation(self._spec.host_call[0](*tensors))
+                train_op = specs.host_operation(self._spec.host_call[0](*tensors))
         return tf.estimator.EstimatorSpec(
             _TRAIN,
-            loss=spec.loss_that_moves(loss),
+            loss=specs.loss_that_moves(loss),
             train_op=train_op,
             training_hooks=self._spec.training_hooks,
             training_chief_hooks=getattr(self._returned, "training_chief_hooks", None),
@@ -362,7 +362,7 @@ class _EvaluationStep:
         """
         features, labels = split_element(args, kwargs)
         self._returned = self._estimator._call_user_model(features, labels, _EVAL, self._config)
-        self._spec = metrics.check_metrics(spec.from_stock(self._returned))
+        self._spec = metrics.check_metrics(specs.from_stock(self._returned))
         if self._spec.eval_metrics is not None:
             mode, tensors = IPUOutfeedMode.ALL, self._spec.eval_metrics[1]
         else:
@@ -387,7 +387,7 @@ class _EvaluationStep:
         """
         return tf.estimator.EstimatorSpec(
             _EVAL,
-            loss=spec.loss_that_moves(loss),
+            loss=specs.loss_that_moves(loss),
             eval_metric_ops=self._metrics(loss),
             evaluation_hooks=self._spec.evaluation_hooks,
             scaffold=getattr(self._returned, "scaffold", None),
@@ -406,7 +406,7 @@ class _EvaluationStep:
         if self._outfeed is not None:
             iterations = options.iterations_per_loop
             tensors = metrics.dequeued(self._outfeed, [iterations], options.num_replicas, launch)
-        return metrics.metrics_dict(spec.call_host_function((function, tensors)))
+        return metrics.metrics_dict(specs.call_host_function((function, tensors)))
 
 
 ModeKeys = tf.estimator.ModeKeys

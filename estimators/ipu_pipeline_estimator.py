@@ -11,11 +11,11 @@ import tensorflow as tf
 from tensorflow.python.autograph.core import ag_ctx
 from tensorflow.python.util import function_utils
 
-from tensorflow_ipu.estimators import arguments, base, checks, pipeline_spec
+from tensorflow_ipu.estimators import arguments, base, specs
 from tensorflow_ipu.estimators import metrics as _evaluation
 from tensorflow_ipu.estimators.input import Batches
 from tensorflow_ipu.estimators.ipu_run_config import RunConfig
-from tensorflow_ipu.estimators.pipeline_spec import IPUPipelineEstimatorSpec
+from tensorflow_ipu.estimators.specs import IPUPipelineEstimatorSpec
 from tensorflow_ipu.feeds import ipu_infeed_queue
 from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedQueue, feed_of
 from tensorflow_ipu.hooks import tensorflow_hooks
@@ -85,7 +85,7 @@ class IPUPipelineEstimator(base.IPUEstimatorBase):
                 "The `model_fn` used with `IPUPipelineEstimator` must return "
                 f"`IPUPipelineEstimatorSpec`. Received: {type(spec).__name__}"
             )
-        pipeline_spec.check_required(spec, mode)
+        specs.check_required(spec, mode)
         return spec
 
     def _prepare_dataset(self, dataset: tf.data.Dataset, mode: str) -> tf.data.Dataset:
@@ -394,8 +394,8 @@ class _Pipeline:
             accumulate_outfeed_dtype=spec.loss_accumulator_dtype,
         )
         graph = tf1.get_default_graph()
-        checks.check_global_step(graph, tf1.train.get_global_step())
-        checks.check_replicated_training(graph, self._estimator._ipu.num_replicas)
+        arguments.check_global_step(graph, tf1.train.get_global_step())
+        arguments.check_replicated_training(graph, self._estimator._ipu.num_replicas)
         return operation
 
     def evaluate(self) -> tf.Operation:
@@ -444,8 +444,8 @@ class _Pipeline:
     def _call_model_fn(self) -> IPUPipelineEstimatorSpec:
         options = self._estimator._ipu
         spec = self._estimator._call_user_model(self._batches.mode, self._config)
-        pipeline_spec.check_devices(spec, options.num_shards)
-        self._repeat_count = pipeline_spec.repeat_count(spec, options.iterations_per_loop)
+        specs.check_devices(spec, options.num_shards)
+        self._repeat_count = specs.repeat_count(spec, options.iterations_per_loop)
         self.spec = spec
         return spec
 

@@ -10,12 +10,12 @@ import tensorflow.compat.v1 as tf1
 from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedQueue, feed_of
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.estimators import spec
+    from tensorflow_ipu.estimators.specs import IPUEstimatorSpec
 
 _Metrics = dict[str, tuple[Any, Any]]
 
 
-def check_metrics(spec: spec.IPUEstimatorSpec) -> spec.IPUEstimatorSpec:
+def check_metrics(spec: IPUEstimatorSpec) -> IPUEstimatorSpec:
     """Returns a specification, if it says in one way how to evaluate.
 
     Raises:
@@ -102,8 +102,8 @@ def dequeued(outfeed: IPUOutfeedQueue, leading: list[int], replicas: int, launch
     """
     dimensions = [*leading, replicas] if replicas > 1 else leading
 
-    def shaped(tensor: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
-        tensor.set_shape(tf.TensorShape(dimensions).concatenate(spec.shape))
+    def shaped(tensor: tf.Tensor, like: tf.TensorSpec) -> tf.Tensor:
+        tensor.set_shape(tf.TensorShape(dimensions).concatenate(like.shape))
         return tensor
 
     element_spec = feed_of(outfeed).element_spec

@@ -16,7 +16,7 @@ import tensorflow as tf
 from tensorflow_ipu.api import loops
 from tensorflow_ipu.compiler import strategy_scope
 from tensorflow_ipu.device import system
-from tensorflow_ipu.feeds import arrays
+from tensorflow_ipu.feeds import native_feeds
 from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.util.notices import warn_once
 
@@ -104,8 +104,8 @@ class _Program:
         ordinal = strategy.device_ordinal
         self._strategy = strategy
         self._specs = [tf.TensorSpec(each.shape, each.dtype) for each in form.arrays]
-        self._infeed = arrays.ArrayInfeed(self._specs, ordinal)
-        self._outfeed = arrays.ArrayOutfeed(ordinal)
+        self._infeed = native_feeds.ArrayInfeed(self._specs, ordinal)
+        self._outfeed = native_feeds.ArrayOutfeed(ordinal)
         self._steps = steps
         self._results: Any = None
         self._function = tf.function(

@@ -10,10 +10,9 @@ import tensorflow as tf
 from tensorflow_ipu.keras_layers import dimensions
 from tensorflow_ipu.keras_layers.models import checks, fit_evaluate_predict
 from tensorflow_ipu.keras_layers.pipelining import pipeline_programs as pipelined
-from tensorflow_ipu.serving import application
+from tensorflow_ipu.serving import exported_programs
 from tensorflow_ipu.serving.arguments import Arguments
-from tensorflow_ipu.serving.export import Flow, export
-from tensorflow_ipu.serving.request import ExportRequest
+from tensorflow_ipu.serving.export import ExportRequest, Flow, export
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel
@@ -94,7 +93,7 @@ def _export(model: IPUModel, request: ExportRequest, batch_size: Any) -> Any:
             return strategy.run(lambda: model.predict_step((inputs,)))
 
         flow = Flow(request, predict_step, lambda _: arguments)
-        build = application.single_step(flow.predict, request.iterations)
+        build = exported_programs.single_step(flow.predict, request.iterations)
         element: Any = arguments.specs
         if model._is_pipelined():
             build = _pipeline(model, request.iterations)
@@ -102,7 +101,7 @@ def _export(model: IPUModel, request: ExportRequest, batch_size: Any) -> Any:
         return export(request, flow, build, element, model.name)
 
 
-def _pipeline(model: IPUModel, steps: int) -> application.Builder:
+def _pipeline(model: IPUModel, steps: int) -> exported_programs.Builder:
     """Returns what builds the pipeline that `predict` runs."""
 
     def build(infeed: Any, outfeed: Any) -> None:

@@ -274,7 +274,7 @@ def inputs_to_saved(inputs: Any) -> Any:
         named = {name: inputs_to_saved(one) for name, one in inputs.items()}
         lost = None in named.values() or not all(isinstance(name, str) for name in named)
         return None if lost else {_NESTED: named}
-    return {_SHAPE: inputs.shape.as_list(), _TYPE: saved_inputs.dtype.name}
+    return {_SHAPE: inputs.shape.as_list(), _TYPE: inputs.dtype.name}
 
 
 def saved_inputs(saved: Any) -> Any:

@@ -1,22 +1,85 @@
-"""Base of the strategies for several instances."""
+"""Base of the strategies for several instances, and their variables."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tensorflow.python.checkpoint import tensor_callable
 from tensorflow.python.distribute import distribute_lib, reduce_util
 from tensorflow.python.eager import context
+from tensorflow.python.framework import func_graph as func_graph_lib
 from tensorflow.python.framework import ops
-from tensorflow.python.ops.variables import VariableSynchronization
+from tensorflow.python.framework import tensor as tensor_lib
+from tensorflow.python.ops import array_ops, resource_variable_ops
+from tensorflow.python.ops.variables import VariableAggregation, VariableSynchronization
+from tensorflow.python.trackable import base as trackable
 from tensorflow.python.util import nest
 
-from tensorflow_ipu.compiler import launch, trace
-from tensorflow_ipu.distributed import host_collective_ops, read_variables, transport
+from tensorflow_ipu.compiler import launch, strategy_scope, trace
+from tensorflow_ipu.distributed import host_collective_ops, transport
 from tensorflow_ipu.distributed.instances import Instances
-from tensorflow_ipu.strategy.extended import IPUExtended
-from tensorflow_ipu.strategy.ipu_strategy import IPUStrategyV1
+from tensorflow_ipu.strategy.ipu_strategy import IPUExtended, IPUStrategyV1
+
+# --- Variables that are reduced when read ---
+
+_REDUCED = {
+    VariableAggregation.SUM: reduce_util.ReduceOp.SUM,
+    VariableAggregation.MEAN: reduce_util.ReduceOp.MEAN,
+}
+
+
+class ReadVariable(resource_variable_ops.ResourceVariable):
+    """A variable that is reduced over instances when their strategy reads it.
+
+    The strategy reads it on the host, in its scope and outside of `run`: all instances have to read
+    it at the same time. Elsewhere, and in checkpoints, it has the instance's own value.
+    """
+
+    # TensorFlow compares the storage of variables, past `_read_variable_op`.
+    def __eq__(self, other: object) -> Any:
+        return self.read_value() == other
+
+    def __ne__(self, other: object) -> Any:
+        return self.read_value() != other
+
+    __hash__ = resource_variable_ops.ResourceVariable.__hash__
+
+    def _read_variable_op(self, no_copy: bool = False) -> tensor_lib.Tensor:
+        value: tensor_lib.Tensor = super()._read_variable_op(no_copy)
+        is_asked = distribute_lib.has_strategy() and distribute_lib.in_cross_replica_context()
+        if trace.in_cluster() or strategy_scope.is_reading_own() or not is_asked:
+            return value
+        return host_collective_ops.allreduce(value, _REDUCED[self.aggregation], "ReadVariable")
+
+    def _serialize_to_tensors(self) -> dict[str, Any]:
+        def own() -> tensor_lib.Tensor:
+            with strategy_scope.own_values():
+                value: tensor_lib.Tensor = self.read_value()
+                return value
+
+        return {
+            trackable.VARIABLE_VALUE_KEY: tensor_callable.Callable(own, self.dtype, self.device)
+        }
+
+
+def reduced_when_read(variable: Any) -> Any:
+    """Makes a variable a `ReadVariable`, if it says how instances aggregate it.
+
+    Args:
+        variable: a variable that is synchronized on read.
+
+    Returns:
+        The variable.
+    """
+    if variable.aggregation in _REDUCED:
+        variable.__class__ = ReadVariable
+    return variable
+
+
+# --- Base of strategies ---
 
 
 class InstanceStrategy(IPUStrategyV1):
@@ -130,7 +193,7 @@ class InstanceExtended(IPUExtended):
         on_read = kwargs.get("synchronization") == VariableSynchronization.ON_READ
         if not on_read or transport.count() == 1:
             return made
-        return read_variables.reduced_when_read(made)
+        return reduced_when_read(made)
 
     def begun_alike(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """Returns the arguments of a variable, with the initial value of the first instance.
@@ -180,3 +243,100 @@ class InstanceExtended(IPUExtended):
     @property
     def _num_replicas_in_sync(self) -> int:
         return int(self._container_strategy().num_replicas_in_sync)
+
+
+# --- Variables on the host ---
+
+_HOST = "/device:CPU:0"
+
+
+class HostVariable(resource_variable_ops.ResourceVariable):
+    """A variable on the host. A program that uses it gets its value when it is launched."""
+
+    def _read_variable_op(self, no_copy: bool = False) -> tensor_lib.Tensor:
+        with _around_program():
+            value: tensor_lib.Tensor = super()._read_variable_op(no_copy)
+            return value
+
+    def sparse_read(self, indices: Any, name: str | None = None) -> tensor_lib.Tensor:
+        """Reads rows.
+
+        Args:
+            indices: which rows.
+            name: name for the op.
+        """
+        if not trace.in_cluster():
+            return super().sparse_read(indices, name)
+        return array_ops.gather(self.value(), indices, name=name)
+
+    def gather_nd(self, indices: Any, name: str | None = None) -> tensor_lib.Tensor:
+        """Reads elements, or slices.
+
+        Args:
+            indices: which ones.
+            name: name for the op.
+        """
+        if not trace.in_cluster():
+            return super().gather_nd(indices, name)
+        return array_ops.gather_nd(self.value(), indices, name=name)
+
+
+class HostVariablesExtended(InstanceExtended):
+    """The extended object of strategies with variables, and their updates, on the host."""
+
+    def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+        # What each worker counts for itself, such as a metric, its program updates.
+        if kwargs.get("synchronization") == VariableSynchronization.ON_READ:
+            return super()._create_variable(next_creator, **kwargs)
+        kwargs["use_resource"] = True
+        with ops.device(_HOST):
+            made = next_creator(**self.begun_alike(kwargs))
+        made.__class__ = HostVariable
+        return made
+
+    def _update_non_slot(
+        self, colocate_with: Any, fn: Callable[..., Any], args: Any, kwargs: Any, group: bool
+    ) -> Any:
+        if trace.in_cluster():
+            raise NotImplementedError(
+                "Variables on the host cannot be updated in a program for the IPU. With "
+                "variables_on_host=True call optimizer.compute_gradients in the program and "
+                "optimizer.apply_gradients on the host: in an IPUEstimator in the function of "
+                "`host_call`."
+            )
+        del colocate_with
+        with ops.device(_HOST), distribute_lib.UpdateContext(_HOST):
+            result = fn(*args, **kwargs)
+        return result if group else nest.map_structure(self._local_results, result)
+
+
+def host_variables_extended(variables_on_host: bool) -> type[InstanceExtended]:
+    """Returns the class of a strategy's extended object.
+
+    Args:
+        variables_on_host: whether its variables are on the host.
+
+    Raises:
+        NotImplementedError: If they are, in eager mode.
+    """
+    if not variables_on_host:
+        return InstanceExtended
+    if context.executing_eagerly():
+        raise NotImplementedError(
+            "variables_on_host=True is for graph mode. Leave it out, or make the strategy after "
+            "tf.compat.v1.disable_eager_execution(), or in a tf.Graph."
+        )
+    return HostVariablesExtended
+
+
+@contextlib.contextmanager
+def _around_program() -> Iterator[None]:
+    """Adds operations to the graph around the program that is being traced, on the host."""
+    if not trace.in_cluster():
+        yield
+        return
+    graph = ops.get_default_graph()
+    while isinstance(graph, func_graph_lib.FuncGraph):
+        graph = graph.outer_graph
+    with graph.as_default(), graph.control_dependencies(None), ops.device(_HOST):
+        yield

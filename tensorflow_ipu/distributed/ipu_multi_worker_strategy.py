@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorflow_ipu.distributed import host_variables, instances, joining
+from tensorflow_ipu.distributed import instance_strategy, instances, joining
 from tensorflow_ipu.distributed.instance_strategy import GraphStrategy
 from tensorflow_ipu.util.short_repr import shows
 
@@ -39,7 +39,7 @@ class IPUMultiWorkerStrategyV1(GraphStrategy):
             RuntimeError: If the other workers cannot be joined: TensorFlow has begun to run
                 operations, or the address of this one is taken.
         """
-        extended = host_variables.extended(variables_on_host)
+        extended = instance_strategy.host_variables_extended(variables_on_host)
         workers = joining.join(instances.of_cluster(cluster_resolver))
         super().__init__(extended, workers, ipu_device, False, True)
         self._cluster_resolver = cluster_resolver

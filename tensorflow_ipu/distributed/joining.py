@@ -1,23 +1,244 @@
-"""Connects this process to the other instances, by TensorFlow's own distributed runtime."""
+"""Joining: connects this process to the other instances, by TensorFlow's distributed runtime."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import json
+import secrets
+import socket
 import threading
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 from tensorflow.core.protobuf import tensorflow_server_pb2
 from tensorflow.python.eager import context
-from tensorflow.python.framework import errors, ops
+from tensorflow.python.framework import constant_op, dtypes, errors, ops, versions
+from tensorflow.python.ops import collective_ops
 from tensorflow.python.training import server_lib
 
-from tensorflow_ipu.distributed import handshake, joined_server
+import tensorflow_ipu
 from tensorflow_ipu.distributed.instances import Instances
 from tensorflow_ipu.launcher import environment
 from tensorflow_ipu.runtime import native
+from tensorflow_ipu.util.short_repr import shows
+
+# --- Handshake ---
+
+# The group of all instances in TensorFlow's collectives, which number groups and meetings.
+_GROUP = 1
+_JOINING = 1
+_SEED = "seed"
+# Bytes of what an instance says of itself when it joins.
+_GREETING_BYTES = 1024
+# How long an instance is asked for at a time, and how long until it is asked again (seconds).
+_ASK = 1.0
+_PAUSE = 0.1
+#: Seconds that the name of a host may be unknown, as those of hosts that are being started are.
+UNKNOWN_HOST_TIMEOUT = 20.0
+
+
+def wait(instances: Instances, tasks: Sequence[str], timeout: float) -> None:
+    """Waits until the servers of all instances answer.
+
+    Args:
+        instances: the instances, and which of them this process is.
+        tasks: their names in TensorFlow's cluster.
+        timeout: seconds to wait.
+
+    Raises:
+        tf.errors.DeadlineExceededError: If some do not answer in time, or their host stays unknown.
+            It names them.
+    """
+    began = time.monotonic()
+    missing = {other: "" for other in range(instances.count) if other != instances.index}
+    while True:
+        for other in list(missing):
+            reason = _problem(tasks[other])
+            if reason is None:
+                del missing[other]
+            else:
+                missing[other] = reason
+        if not missing:
+            return
+        waited = time.monotonic() - began
+        is_hopeless = waited >= UNKNOWN_HOST_TIMEOUT and any(
+            _is_unknown(instances.addresses[other]) for other in missing
+        )
+        if waited >= timeout or is_hopeless:
+            raise _did_not_come(instances, missing, min(waited, timeout))
+        time.sleep(_PAUSE)
+
+
+def _problem(task: str) -> str | None:
+    """Returns why an instance cannot be reached, or None if it can."""
+    try:
+        context.context().check_collective_ops_peer_health(task, int(_ASK * 1000))
+    except errors.OpError as error:
+        return str(error.message).strip().splitlines()[0]
+    return None
+
+
+def _is_unknown(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.getaddrinfo(host, int(port))
+    except socket.gaierror:
+        return True
+    return False
+
+
+def _did_not_come(
+    instances: Instances, missing: Mapping[int, str], waited: float
+) -> errors.DeadlineExceededError:
+    named = [f"instance {i} ({instances.addresses[i]}: {why})" for i, why in missing.items()]
+    return errors.DeadlineExceededError(
+        None,
+        None,
+        f"Instance {instances.index} has waited {waited:.0f} seconds for the other instances of "
+        f"{instances.count}, and did not reach {', '.join(named)}. Start all of them at about the "
+        "same time, each once, with the same addresses.",
+    )
+
+
+def compare(instances: Instances, timeout: float) -> int:
+    """Checks that all instances, whose servers answer, are of one program.
+
+    Args:
+        instances: the instances, and which of them this process is.
+        timeout: time limit for the answers of all, in seconds.
+
+    Returns:
+        A random number that all instances share.
+
+    Raises:
+        tf.errors.FailedPreconditionError: If programs differ, or an instance was started twice.
+        tf.errors.DeadlineExceededError: If some do not answer in time.
+    """
+    about = {
+        "the number of instances": instances.count,
+        "the hash of their addresses": _hash(instances.addresses),
+        "the number of replicas": instances.total_replicas,
+        "the version of tensorflow_ipu": tensorflow_ipu.__version__,
+        "the version of TensorFlow": versions.VERSION,
+    }
+    text = json.dumps({**about, _SEED: secrets.randbits(62)})
+    greetings = [json.loads(bytes(row.tolist())) for row in _gather(instances, text, timeout)]
+    for other, theirs in enumerate(greetings):
+        for name, value in about.items():
+            if theirs.get(name) != value:
+                raise errors.FailedPreconditionError(
+                    None,
+                    None,
+                    f"The instances do not run the same program: {name} is {value!r} in instance "
+                    f"{instances.index} ({instances.addresses[instances.index]}) and "
+                    f"{theirs.get(name)!r} in instance {other} ({instances.addresses[other]}).",
+                )
+    return int(greetings[0][_SEED])
+
+
+def _hash(addresses: Sequence[str]) -> str:
+    return hashlib.sha256(",".join(addresses).encode()).hexdigest()[:12]
+
+
+def _gather(instances: Instances, text: str, timeout: float) -> np.ndarray:
+    """Returns the texts of all instances as bytes, a row each."""
+    greeting = constant_op.constant([list(text.encode().ljust(_GREETING_BYTES))], dtypes.int32)
+    this = f"Instance {instances.index} ({instances.addresses[instances.index]})"
+    try:
+        gathered: np.ndarray = collective_ops.all_gather_v2(
+            greeting, instances.count, _GROUP, _JOINING, timeout=timeout
+        ).numpy()
+    except errors.DeadlineExceededError as error:
+        raise errors.DeadlineExceededError(
+            None,
+            None,
+            f"{this} reaches the other instances of {instances.count}, but some have not joined in "
+            "time: they have failed, or have given up waiting for this one. Start all of them "
+            "again, at about the same time.",
+        ) from error
+    except errors.OpError as error:
+        raise errors.FailedPreconditionError(
+            None,
+            None,
+            f"{this} cannot join the other instances of {instances.count}: one was started twice "
+            "or with other addresses, has failed, or has given up waiting. Start all of them "
+            f"again, at about the same time, each once. TensorFlow says: {error.message}",
+        ) from error
+    return gathered
+
+
+# --- Server ---
+
+
+class JoinedServer(server_lib.Server):
+    """The server of a process that has joined the other instances. It never stops."""
+
+    def __del__(self) -> None:
+        """Leaves the server running: it is the process's."""
+
+    def start(self) -> None:
+        """Does nothing: the server runs already."""
+
+    def join(self) -> None:
+        """Blocks for ever, as in the base class."""
+        threading.Event().wait()
+
+    @property
+    def target(self) -> str:
+        """The target for a session to connect to this server."""
+        task = self.server_def.task_index
+        for job in self.server_def.cluster.job:
+            if job.name == self.server_def.job_name:
+                return f"grpc://{job.tasks[task]}"
+        raise KeyError(self.server_def.job_name)
+
+    __repr__ = shows(lambda self: {"target": self.target})
+
+
+def serve(cluster: server_lib.ClusterSpec, job: str, task: int) -> None:
+    """Makes `tf.distribute.Server` of a cluster's task return this process's own server.
+
+    Servers for other tasks are TensorFlow's own. Without this, a server for the task of this
+    process would find its address in use. Applies from now on.
+
+    Args:
+        cluster: the cluster.
+        job: job of this process in it.
+        task: number of its task.
+    """
+    stock = server_lib.Server.__init__
+    definition = cluster.as_cluster_def()
+
+    @functools.wraps(stock)
+    def init(
+        self: Any,
+        server_or_cluster_def: Any,
+        job_name: str | None = None,
+        task_index: int | None = None,
+        protocol: str | None = None,
+        config: Any = None,
+        start: bool = True,
+    ) -> None:
+        asked = server_lib._make_server_def(
+            server_or_cluster_def, job_name, task_index, protocol, config
+        )
+        if (asked.cluster, asked.job_name, asked.task_index) != (definition, job, task):
+            stock(self, server_or_cluster_def, job_name, task_index, protocol, config, start)
+            return
+        self.__class__ = JoinedServer
+        self._server_def = asked
+        self._server = None
+
+    server_lib.Server.__init__ = init
+
+
+# --- Joining ---
 
 #: Seconds that an instance waits for the others to start.
 TIMEOUT = 300.0
-
 _lock = threading.Lock()
 _joined: Instances | None = None
 _has_failed = False
@@ -59,7 +280,7 @@ def join(instances: Instances, timeout: float = TIMEOUT) -> Instances:
         _start_server(instances)
         _has_failed = True  # until all is done
         _meet(instances, timeout, limit)
-        joined_server.serve(_cluster(instances), *instances.task(instances.index))
+        serve(_cluster(instances), *instances.task(instances.index))
         _joined, _has_failed = instances, False
     return instances
 
@@ -69,8 +290,8 @@ def _meet(instances: Instances, timeout: float, limit: float) -> None:
     deadline = time.monotonic() + timeout
     tasks = [_task_name(*instances.task(index)) for index in range(instances.count)]
     with context.eager_mode(), ops.device("/device:CPU:0"):
-        handshake.wait(instances, tasks, timeout)
-        seed = handshake.compare(instances, max(1.0, deadline - time.monotonic()))
+        wait(instances, tasks, timeout)
+        seed = compare(instances, max(1.0, deadline - time.monotonic()))
         native.ops().ipu_join_instances(
             tasks=tasks,
             index=instances.index,

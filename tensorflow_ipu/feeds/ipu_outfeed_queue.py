@@ -13,8 +13,7 @@ from tensorflow.python.util import nest
 
 from tensorflow_ipu.configs.ranges import INT32, Range
 from tensorflow_ipu.feeds import common
-from tensorflow_ipu.feeds.feed import graphs_around
-from tensorflow_ipu.feeds.outfeed import IPUOutfeedMode, Outfeed
+from tensorflow_ipu.feeds.native_feeds import IPUOutfeedMode, Outfeed, graphs_around
 from tensorflow_ipu.util.short_repr import shows
 
 __all__ = [

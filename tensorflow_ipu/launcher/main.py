@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from tensorflow_ipu.launcher import options as launcher_options
-from tensorflow_ipu.launcher import output, supervisor
+from tensorflow_ipu.launcher import supervisor
 
 #: Exit code of a command line that cannot be carried out.
 WRONG = 2
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:  # before there was anything to forward it to
         return 130
     except (OSError, ValueError) as error:
-        output.say(" ".join(str(error).split()))
+        supervisor.say(" ".join(str(error).split()))
         return WRONG
 
 

@@ -8,14 +8,79 @@ import dataclasses
 import functools
 import os
 import queue
+import select
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, TextIO
 
-from tensorflow_ipu.launcher import output
+# --- Output ---
+
+# Bytes after which output counts as a line, though it has no end.
+_LONGEST = 1 << 20
+# One for both outputs: they may be the same terminal or file.
+_LOCK = threading.Lock()
+
+
+def start_output(index: int, source: IO[bytes], target: TextIO | None) -> threading.Thread:
+    """Forwards the lines of one output of an instance until its end.
+
+    If the target has no reader any more, the source is closed, so that the instance gets the same
+    error as alone.
+
+    Args:
+        index: of the instance.
+        source: its output; closed at the end.
+        target: `sys.stdout` or `sys.stderr`; None if this process has none.
+
+    Returns:
+        The thread that does this, started.
+    """
+    descriptor = None if target is None else target.fileno()
+    thread = threading.Thread(target=_pass_on, args=(f"[{index}] ".encode(), source, descriptor))
+    thread.start()
+    return thread
+
+
+def say(text: str) -> None:
+    """Prints a line of the launcher's own to the standard error, if there is one.
+
+    Args:
+        text: the line.
+    """
+    if sys.stderr is not None:
+        line = f"poprun: {text}\n".encode(errors="backslashreplace")
+        try:
+            _write(sys.stderr.fileno(), line)
+        except OSError:
+            pass  # nobody reads it
+
+
+def _pass_on(prefix: bytes, source: IO[bytes], target: int | None) -> None:
+    with source:
+        while line := source.readline(_LONGEST):
+            end = b"" if line.endswith(b"\n") else b"\n"
+            try:
+                if target is not None:
+                    _write(target, prefix + line + end)
+            except OSError:
+                return
+
+
+def _write(target: int, data: bytes) -> None:
+    """Writes all of some bytes without interleaving."""
+    with _LOCK:
+        while data:
+            try:
+                data = data[os.write(target, data) :]
+            except BlockingIOError:  # a terminal that another program has set so
+                select.select([], [target], [])
+
+
+# --- Processes ---
 
 #: Seconds that instances get to end after one has failed, before they are killed.
 GRACE = 5.0
@@ -90,8 +155,8 @@ class _Instances:
             raise
         for index, process in enumerate(self._processes):
             if process.stdout is not None and process.stderr is not None:
-                self._outputs.append(output.start(index, process.stdout, sys.stdout))
-                self._outputs.append(output.start(index, process.stderr, sys.stderr))
+                self._outputs.append(start_output(index, process.stdout, sys.stdout))
+                self._outputs.append(start_output(index, process.stderr, sys.stderr))
             threading.Thread(target=self._watch, args=(index,), daemon=True).start()
 
     def _start(
@@ -146,7 +211,7 @@ class _Instances:
             with contextlib.suppress(ValueError):  # a code of its own
                 how = f"was ended by {signal.Signals(code - _BY_SIGNAL).name}, exit code {code}"
         others = "; the others are ended" if len(self._processes) > 1 else ""
-        output.say(f"instance {index} {how}{others}.")
+        say(f"instance {index} {how}{others}.")
 
     def _end(self) -> None:
         """Asks all processes to end, and kills them if they do not."""

@@ -24,7 +24,7 @@ from tensorflow_ipu.profiler.report_directory import ReportOptions
 from tensorflow_ipu.runtime import native
 from tensorflow_ipu.util import private_files
 from tensorflow_ipu.util.short_repr import shows
-from tensorflow_ipu.versions import tensorboard as installed
+from tensorflow_ipu.versions import packages as installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +140,7 @@ class profile:  # noqa: N801 - used like a function
         host_threads: bool = False,
     ) -> None:
         if tensorboard is not None:
-            installed.require()
+            installed.require_tensorboard()
         self._host_threads = host_threads
         # The program may change its current directory inside the block.
         self._directory = None if directory is None else Path(directory).absolute()

@@ -26,10 +26,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensorflow_ipu.hooks import tensorflow_hooks
-from tensorflow_ipu.serving import application
-from tensorflow_ipu.serving.export import Flow, export, predict_arguments
-from tensorflow_ipu.serving.request import ExportRequest
-from tensorflow_ipu.serving.stages import ExportedStages
+from tensorflow_ipu.serving import exported_programs
+from tensorflow_ipu.serving.export import ExportRequest, Flow, export, predict_arguments
+from tensorflow_ipu.serving.exported_programs import ExportedStages
 
 __all__ = ["export_keras", "export_pipeline", "export_single_step"]
 
@@ -106,7 +105,7 @@ def export_single_step(
         functools.partial(predict_step, *given) if given else predict_step,
         predict_arguments(request, predict_step, len(given)),
     )
-    build = application.single_step(flow.predict, iterations)
+    build = exported_programs.single_step(flow.predict, iterations)
     return export(request, flow, build, flow.predict.arguments.specs, "predict_step", named=False)
 
 

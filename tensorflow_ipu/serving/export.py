@@ -1,31 +1,211 @@
-"""Export of a model: its preprocessing, device and postprocessing steps, joined."""
+"""Export of a model: the user's request, its joined steps, and the files of the SavedModel."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import re
-from collections.abc import Callable, Sequence
+import tempfile
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from absl import logging
+from tensorflow.core.framework import node_def_pb2
+from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
+from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
+from tensorflow.python.framework import ops
+from tensorflow.python.lib.io import file_io
+from tensorflow.python.saved_model import constants, fingerprinting_utils, save, signature_constants
+from tensorflow.python.trackable import asset, autotrackable
 from tensorflow.python.util import nest
 
+from tensorflow_ipu.applications import file
+from tensorflow_ipu.applications.application import Application
 from tensorflow_ipu.compiler import current_scope, served, strategy_scope
 from tensorflow_ipu.compiler import launch as launch_lib
 from tensorflow_ipu.compiler.cluster import Cluster
-from tensorflow_ipu.serving import application, saved_model
+from tensorflow_ipu.configs.ranges import COUNT
+from tensorflow_ipu.serving import exported_programs
 from tensorflow_ipu.serving.arguments import Arguments, required, resolve
-from tensorflow_ipu.serving.freezing import frozen
-from tensorflow_ipu.serving.request import ExportRequest, output_names
 from tensorflow_ipu.serving.steps import (
     StepCaptures,
     TracedStep,
     check_device_tensors,
+    frozen,
     ipu_ops,
     traced,
 )
+from tensorflow_ipu.util import private_files
+
+# --- Files ---
+
+APPLICATION_SUFFIX = ".popef"
+
+
+def check_directory(export_dir: str, purge: bool) -> None:
+    """Raises if an export would overwrite files of a directory.
+
+    Args:
+        export_dir: the target directory.
+        purge: whether its files may be deleted.
+
+    Raises:
+        ValueError: If it is not empty, or is a file.
+    """
+    if not file_io.file_exists_v2(export_dir):
+        return
+    if not file_io.is_directory_v2(export_dir):
+        raise ValueError(f'"{export_dir}" is not a directory. Pass a new or empty one.')
+    if file_io.list_directory_v2(export_dir) and not purge:
+        raise ValueError(
+            f'Directory "{export_dir}" is not empty. Pass another one, or purge_export_dir=True '
+            "to delete its content."
+        )
+
+
+def write_saved_model(
+    export_dir: str,
+    serve: Function,
+    predict: Function,
+    owners: Sequence[Any],
+    compiled: Application,
+) -> None:
+    """Writes an exported model, and removes earlier content of the directory.
+
+    Args:
+        export_dir: the target directory.
+        serve: the signature `serving_default`: named tensors in, a dict of tensors out.
+        predict: the part of it that is for the device.
+        owners: variables and other objects that both use.
+        compiled: the compiled model.
+    """
+    _empty(export_dir)
+    module = autotrackable.AutoTrackable()
+    module.state = list(owners)
+    module.predict_step = predict
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"application_{uuid.uuid4()}{APPLICATION_SUFFIX}")
+        file.save(compiled, path)
+        with ops.device("/device:CPU:0"):
+            module.application = asset.Asset(str(path))
+            signatures = {
+                signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY: serve.get_concrete_function()
+            }
+            save.save(module, export_dir, signatures)
+    _forget_ipus(export_dir)
+    if "://" not in export_dir:
+        private_files.restrict(export_dir)
+    logging.info("Exported a model for serving to %s", export_dir)
+
+
+def _empty(export_dir: str) -> None:
+    """Empties a directory, if it exists."""
+    if not file_io.file_exists_v2(export_dir):
+        return
+    for name in file_io.list_directory_v2(export_dir):
+        path = file_io.join(export_dir, name)
+        if file_io.is_directory_v2(path):
+            file_io.delete_recursively_v2(path)
+        else:
+            file_io.delete_file_v2(path)
+
+
+def _forget_ipus(export_dir: str) -> None:
+    """Removes the names of IPU devices from a SavedModel, for servers that have none."""
+    path = file_io.join(export_dir, constants.SAVED_MODEL_FILENAME_PB)
+    with file_io.FileIO(path, "rb") as file:
+        model = saved_model_pb2.SavedModel.FromString(file.read())
+    for graph in (meta_graph.graph_def for meta_graph in model.meta_graphs):
+        _clear(graph.node)
+        for function in graph.library.function:
+            _clear(function.node_def)
+    file_io.atomic_write_string_to_file(path, model.SerializeToString(deterministic=True))
+    fingerprinting_utils.write_fingerprint(export_dir)
+
+
+def _clear(nodes: Sequence[node_def_pb2.NodeDef]) -> None:
+    for node in nodes:
+        if current_scope.is_ipu(node.device):
+            node.device = ""
+
+
+# --- Request ---
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportRequest:
+    """The arguments that all export functions take; see `serving.export_single_step`."""
+
+    export_dir: Any
+    iterations: Any
+    predict_step_signature: Any = None
+    input_dataset: Any = None
+    output_names: Any = None
+    preprocessing_step: Any = None
+    preprocessing_step_signature: Any = None
+    postprocessing_step: Any = None
+    postprocessing_step_signature: Any = None
+    purge_export_dir: bool = False
+
+    def check(self) -> None:
+        """Checks the arguments that need no tracing.
+
+        Raises:
+            RuntimeError: In graph mode.
+            TypeError: If a step is not a function.
+            ValueError: If the directory is not empty, or `iterations` not positive.
+        """
+        if not ops.executing_eagerly_outside_functions():
+            raise RuntimeError(
+                "Models are exported for serving in eager mode only, as in TensorFlow 2. Call "
+                "tf.compat.v1.enable_v2_behavior() at the start of the program."
+            )
+        check_directory(str(self.export_dir), bool(self.purge_export_dir))
+        count = self.iterations
+        try:
+            COUNT.whole("iterations", count)
+        except ValueError as error:
+            raise ValueError(f"iterations must be a positive integer. {error}") from None
+        for name in ("preprocessing_step", "postprocessing_step"):
+            step = getattr(self, name)
+            if step is not None and not callable(step):
+                raise TypeError(f"{name} must be a function. Received: {step!r}")
+            if step is None and getattr(self, f"{name}_signature") is not None:
+                raise ValueError(f"{name}_signature was given without a {name}. Pass both.")
+
+
+def output_names(results: Any, names: Any) -> list[str]:
+    """Returns the names of the outputs of the signature.
+
+    Args:
+        results: the results of the last step.
+        names: the argument of the user.
+
+    Raises:
+        TypeError: If names are no strings.
+        ValueError: If there are more or fewer names than outputs, or two are equal.
+    """
+    count = len(nest.flatten(results))
+    if names is None:
+        if isinstance(results, Mapping) and len(results) == count:
+            return [str(key) for key in sorted(results)]
+        return [f"output_{index}" for index in range(count)]
+    names = [names] if isinstance(names, str) else names
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"output_names must be a string or a list of them. Received: {names!r}")
+    if len(names) != count or len(set(names)) != count:
+        raise ValueError(
+            f"output_names must have a different name for each of the {count} outputs. "
+            f"Received {len(names)}: {list(names)}"
+        )
+    return list(names)
+
+
+# --- Export ---
 
 _HOST = "/device:CPU:0"
 
@@ -110,7 +290,7 @@ class Flow:
 def export(
     request: ExportRequest,
     flow: Flow,
-    build: application.Builder,
+    build: exported_programs.Builder,
     element: Any,
     name: str,
     named: bool = True,
@@ -137,7 +317,7 @@ def export(
             "only where tensorflow_ipu is installed.",
             ", ".join(needed),
         )
-    compiled = application.compiled(name, build, element, ordinal)
+    compiled = exported_programs.compiled(name, build, element, ordinal)
     captures = StepCaptures(_HOST)
     captures.of(flow.served)
 
@@ -153,7 +333,7 @@ def export(
     serve = flow.function(captures, on_host)
     predict = _with_parameters(predict_step, flow.predict.arguments)
     export_dir = str(request.export_dir)
-    saved_model.write(export_dir, serve, predict, captures.owners, compiled)
+    write_saved_model(export_dir, serve, predict, captures.owners, compiled)
     return _on_devices(flow, ordinal, name, named)
 
 

@@ -1,7 +1,7 @@
 """Stand-in for the module `tensorflow.python.distribute.estimator_training`.
 
 `tensorflow_estimator` imports it, and TensorFlow 2.16 dropped it, with the coordinator of the
-workers of a cluster. The workers of IPUs need none (`estimators/workers.py`), so this module does
+workers of a cluster. The workers of IPUs need none (`estimators/sessions.py`), so this module does
 only the original's work for one worker.
 """
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instances import Instances
-from tensorflow_ipu.launcher import environment, hosts
+from tensorflow_ipu.launcher import environment, options
 from tests.support.processes import fault_programs, instances
 
 PROGRAM = ["-m", "tests.support.processes.fault_programs"]
@@ -220,7 +220,7 @@ def test_instances_with_other_numbers_of_replicas_are_refused():
 
 
 def test_host_that_nobody_knows_is_an_error_before_the_others_are_given_up(run_python):
-    (port,) = (address.rpartition(":")[2] for address in hosts.addresses(["localhost"], 1))
+    (port,) = (address.rpartition(":")[2] for address in options.host_addresses(["localhost"], 1))
     run_python(
         "import tensorflow as tf\n"
         "from tensorflow_ipu.distributed import handshake, instances, joining\n"

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tensorflow_ipu import profiler
 from tensorflow_ipu.api.config import IPUConfig
-from tensorflow_ipu.feeds import arrays
+from tensorflow_ipu.feeds import native_feeds
 from tensorflow_ipu.strategy import ipu_strategy
 
 keras = pytest.importorskip("keras", minversion="3", reason="needs Keras 3")
@@ -275,6 +275,6 @@ def test_what_an_interrupted_execution_has_sent_is_forgotten(
         model = _mlp()
         want = model.predict(X, verbose=0)
         with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-            patched.setattr(arrays.ArrayOutfeed, "take", interrupted)
+            patched.setattr(native_feeds.ArrayOutfeed, "take", interrupted)
             model.predict(2 * X, verbose=0)
         np.testing.assert_array_equal(model.predict(X, verbose=0), want)

@@ -15,7 +15,7 @@ from tensorflow_ipu.applications.application import Signature
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.device import system
-from tensorflow_ipu.feeds.iterators import IPUIterator, IPUOwnedIterator
+from tensorflow_ipu.feeds.ipu_infeed_queue import IPUIterator, IPUOwnedIterator
 from tensorflow_ipu.keras_layers.layers import EffectiveTransformer
 from tensorflow_ipu.keras_layers.models import extension
 from tensorflow_ipu.keras_layers.pipelining import assignment

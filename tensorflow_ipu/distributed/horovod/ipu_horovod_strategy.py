@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorflow_ipu.distributed import host_variables
+from tensorflow_ipu.distributed import instance_strategy
 from tensorflow_ipu.distributed.horovod import processes
 from tensorflow_ipu.distributed.instance_strategy import GraphStrategy
 
@@ -29,7 +29,7 @@ class IPUHorovodStrategyV1(GraphStrategy):
             RuntimeError: If the other processes cannot be joined; see `horovod.init`.
         """
         processes.init()
-        extended = host_variables.extended(variables_on_host)
+        extended = instance_strategy.host_variables_extended(variables_on_host)
         super().__init__(extended, processes.initialized(), ipu_device, False, True)
 
 

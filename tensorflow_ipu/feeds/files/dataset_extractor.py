@@ -1,25 +1,194 @@
-"""Ops that write datasets to files: the public module `ipu.dataset_extractor`."""
+"""Ops that write datasets and variables to files: the public module `ipu.dataset_extractor`."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.data.util import structure
-from tensorflow.python.framework import ops
+from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.ops import script_ops
 
 from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.feeds import common
 from tensorflow_ipu.feeds.files import tensor_file
-from tensorflow_ipu.feeds.files.tensor_file import TensorKind
-from tensorflow_ipu.feeds.files.variables import export_variables, import_variables
+from tensorflow_ipu.feeds.files.tensor_file import TensorInfo, TensorKind
 from tensorflow_ipu.runtime import interpreter, native
 
 __all__ = ["dataset_extractor", "dataset_to_files", "export_variables", "import_variables"]
+
+
+# --- Variables ---
+
+
+def export_variables(
+    variables: Sequence[Any],
+    filename: str | os.PathLike[str],
+    is_input: bool = True,
+    metadata: str | os.PathLike[str] | None = None,
+    print_stats: bool = True,
+) -> ops.Operation | None:
+    """Writes the values of variables to one file, under their names without ":0".
+
+    Args:
+        variables: the variables.
+        filename: where to.
+        is_input: whether they are marked as inputs of a program, or as its parameters.
+        metadata: a JSON file with the tensors that a program expects, which must be exactly these:
+            `{"inputs": [{"name": "x", "dtype": "float32", "shape": [2]}], "parameters": [...]}`.
+        print_stats: whether to print a summary.
+
+    Returns:
+        In graph mode an op that writes the file; in eager mode the file is written now.
+
+    Raises:
+        ValueError: If the variables differ from the metadata, two have one name, or a shape is not
+            fully defined.
+    """
+    kind = _kind(is_input)
+    found = variable_infos(variables, kind)
+    if metadata is not None:
+        _check_same(_expected_by(metadata, kind), found, f"the metadata {os.fspath(metadata)}")
+    names = [info.name for info in found]
+
+    def save(*values: npt.NDArray[Any]) -> None:
+        tensors = [(name, kind, value) for name, value in zip(names, values)]
+        tensor_file.write_and_report(filename, tensors, print_stats)
+
+    with common.on_host():
+        return script_ops.numpy_function(
+            save, [ops.convert_to_tensor(variable) for variable in variables], []
+        )
+
+
+def import_variables(
+    variables: Sequence[Any],
+    filenames: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    is_input: bool = True,
+    strict: bool = True,
+    print_stats: bool = True,
+) -> list[Any]:
+    """Assigns values from files to the variables of the same names.
+
+    Args:
+        variables: the variables.
+        filenames: one file or several.
+        is_input: whether to use the files' inputs of a program, or its parameters.
+        strict: whether there must be a value for each variable and a variable for each value.
+            Otherwise values and variables without counterpart are ignored.
+        print_stats: whether to print a summary.
+
+    Returns:
+        The assignments: ops in graph mode; in eager mode they are done.
+
+    Raises:
+        FileNotFoundError: If a file does not exist.
+        ValueError: If types or shapes differ, or (`strict`) names do.
+    """
+    kind = _kind(is_input)
+    if isinstance(filenames, (str, os.PathLike)):
+        filenames = [filenames]
+    sources = {
+        info.name: (info, filename)
+        for filename in filenames
+        for info in tensor_file.read_index(filename)
+        if info.kind is kind
+    }
+    infos = variable_infos(variables, kind)
+    available = [info for info, _ in sources.values()]
+    wanted = infos
+    if not strict:
+        names = {info.name for info in infos}
+        available = [info for info in available if info.name in names]
+        wanted = [info for info in infos if info.name in sources]
+    _check_same(available, wanted, f"the files {[os.fspath(name) for name in filenames]}")
+    if print_stats:
+        print(f"Reading {len(wanted)} variables from {[os.fspath(name) for name in filenames]}")
+    by_name = {info.name: variable for info, variable in zip(infos, variables)}
+    return [_assign(by_name[info.name], info, sources[info.name][1]) for info in wanted]
+
+
+def _assign(variable: Any, info: TensorInfo, filename: str | os.PathLike[str]) -> Any:
+    """Assigns a tensor of a file to a variable. The file is read when the op runs."""
+
+    def load() -> npt.NDArray[Any]:
+        return tensor_file.read_tensor(filename, info.name)
+
+    with common.on_host():
+        value = script_ops.numpy_function(load, [], dtypes.as_dtype(info.dtype))
+        value.set_shape(info.shape)
+    return variable.assign(value, read_value=False)
+
+
+def _kind(is_input: bool) -> TensorKind:
+    return TensorKind.INPUT if is_input else TensorKind.PARAMETER
+
+
+def variable_infos(variables: Sequence[Any], kind: TensorKind) -> list[TensorInfo]:
+    """Returns name, type and shape of variables.
+
+    Args:
+        variables: the variables.
+        kind: their role in a program.
+
+    Raises:
+        ValueError: If a shape is not fully defined, or two variables have one name.
+    """
+    infos = [
+        TensorInfo(
+            variable.name.split(":")[0],
+            kind,
+            dtypes.as_dtype(variable.dtype).base_dtype.name,
+            tuple(variable.shape.as_list()),
+        )
+        for variable in variables
+    ]
+    names = [info.name for info in infos]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ValueError(f"Variables need different names. Several are called {repeated}.")
+    return infos
+
+
+def _expected_by(metadata: str | os.PathLike[str], kind: TensorKind) -> list[TensorInfo]:
+    """Reads the tensors of one kind that a metadata file expects.
+
+    Raises:
+        OSError: If the file cannot be read.
+        ValueError: If it does not list tensors.
+    """
+    try:
+        content = json.loads(Path(metadata).read_bytes())
+        entries = content.get("inputs" if kind is TensorKind.INPUT else "parameters", [])
+        return [TensorInfo.from_json(entry, kind) for entry in entries]
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
+        raise ValueError(
+            f"The metadata {os.fspath(metadata)} must be JSON such as "
+            '{"inputs": [{"name": "x", "dtype": "float32", "shape": [2]}], "parameters": []}; '
+            f"received {error}."
+        ) from error
+
+
+def _check_same(expected: Sequence[TensorInfo], found: Sequence[TensorInfo], source: str) -> None:
+    """Compares two sets of tensors.
+
+    Raises:
+        ValueError: If they differ, with the differences.
+    """
+    difference = [
+        *(f"only in {source}: {info.describe()}" for info in expected if info not in found),
+        *(f"only among the variables: {info.describe()}" for info in found if info not in expected),
+    ]
+    if difference:
+        raise ValueError(f"The variables do not match {source}:\n" + "\n".join(difference))
+
+
+# --- Datasets ---
 
 _DEFAULT_FEED_NAME = "infeed"
 

@@ -23,7 +23,7 @@ from tensorflow_ipu.profiler.export.trace import chip, host_events
 from tensorflow_ipu.profiler.export.trace.slices import MOST_SLICES, Slice, Track
 from tensorflow_ipu.profiler.report_data import ReportData
 from tensorflow_ipu.util import private_files
-from tensorflow_ipu.versions import tensorboard as installed
+from tensorflow_ipu.versions import packages as installed
 
 if TYPE_CHECKING:
     from tensorflow_ipu.profiler.host.activity import HostActivity
@@ -176,7 +176,7 @@ def write(
         OSError: it cannot be written.
         ImportError: the package tensorboard is not installed.
     """
-    installed.require()
+    installed.require_tensorboard()
     run = private_files.make_folder(Path(directory) / _UNSAFE.sub("_", report.name))
     try:
         _summaries(report, run, step)

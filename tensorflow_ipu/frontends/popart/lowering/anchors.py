@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu.feeds.arrays import ArrayOutfeed
-from tensorflow_ipu.feeds.outfeed import IPUOutfeedMode, Outfeed
+from tensorflow_ipu.feeds.native_feeds import ArrayOutfeed, IPUOutfeedMode, Outfeed
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.enums import AnchorReturnTypeId

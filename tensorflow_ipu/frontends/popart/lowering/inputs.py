@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu.feeds.arrays import ArrayInfeed
+from tensorflow_ipu.feeds.native_feeds import ArrayInfeed
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.enums import SyntheticDataMode
 from tensorflow_ipu.frontends.popart.lowering import carriers

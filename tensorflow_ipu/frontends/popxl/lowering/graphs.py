@@ -19,7 +19,7 @@ from tensorflow_ipu.frontends.popxl.lowering.values import Values
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.feeds.arrays import ArrayInfeed, ArrayOutfeed
+    from tensorflow_ipu.feeds.native_feeds import ArrayInfeed, ArrayOutfeed
     from tensorflow_ipu.frontends.popxl.core.op import Op
     from tensorflow_ipu.frontends.popxl.lowering.functions import GraphFunction
     from tensorflow_ipu.frontends.popxl.lowering.remote import RemoteMemory

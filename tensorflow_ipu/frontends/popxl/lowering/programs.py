@@ -14,7 +14,7 @@ from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler import launch, trace
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.sources import source_map
-from tensorflow_ipu.feeds.arrays import ArrayInfeed, ArrayOutfeed
+from tensorflow_ipu.feeds.native_feeds import ArrayInfeed, ArrayOutfeed
 from tensorflow_ipu.frontends.popxl.core.op import Op
 from tensorflow_ipu.frontends.popxl.graph import Graph
 from tensorflow_ipu.frontends.popxl.ir import Ir

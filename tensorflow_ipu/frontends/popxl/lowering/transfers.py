@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorflow_ipu.feeds import arrays
+from tensorflow_ipu.feeds import native_feeds
 from tensorflow_ipu.frontends.popxl import utils
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.ir import Ir
@@ -162,7 +162,7 @@ class Transfers:
 
 def _check_type(stream: _Stream) -> None:
     """Refuses types that do not pass between the host and the device."""
-    if tf_type(stream.dtype) not in arrays.TYPES:
+    if tf_type(stream.dtype) not in native_feeds.TYPES:
         raise popart_exception(
             f"{stream!r} cannot pass between the host and the device, which has no "
             f"{stream.dtype.name}. Make it a stream of another type, such as popxl.float32, and "

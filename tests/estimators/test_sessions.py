@@ -13,7 +13,7 @@ from tensorflow.python import ipu
 from tensorflow.python.ipu.ipu_multi_worker_strategy import IPUMultiWorkerStrategy
 
 from tensorflow_ipu.distributed.instances import Instances
-from tensorflow_ipu.estimators import workers
+from tensorflow_ipu.estimators import sessions
 
 CLUSTER = {"worker": ["localhost:1", "localhost:2"]}
 
@@ -71,7 +71,7 @@ def test_workers_that_do_not_find_the_checkpoint_of_the_chief_are_an_error(
         other = json.dumps(theirs).encode() + b"\n" if line == b'"model.ckpt-6"\n' else line
         return tf.constant(list(line + other), tf.uint8)
 
-    monkeypatch.setattr(workers.transport, "joined", joined)
+    monkeypatch.setattr(sessions.transport, "joined", joined)
     expected = f"model.ckpt-6 in {tmp_path}, but worker 1 finds {theirs or 'none'} there. model_dir"
     with pytest.raises(RuntimeError, match=expected):
-        workers.folder_of_chief(str(tmp_path))
+        sessions.folder_of_chief(str(tmp_path))

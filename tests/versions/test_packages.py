@@ -7,11 +7,11 @@ import importlib.util
 import pytest
 
 from tensorflow_ipu import profiler
-from tensorflow_ipu.versions import tensorboard
+from tensorflow_ipu.versions import packages
 
 
 def test_tensorboard_is_found() -> None:
-    tensorboard.require()
+    packages.require_tensorboard()
 
 
 def test_a_profile_without_the_package_says_what_to_install(monkeypatch, tmp_path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.compiler import launch, trace
-from tensorflow_ipu.feeds.arrays import ArrayInfeed, ArrayOutfeed
+from tensorflow_ipu.feeds.native_feeds import ArrayInfeed, ArrayOutfeed
 from tensorflow_ipu.runtime import native
 
 
