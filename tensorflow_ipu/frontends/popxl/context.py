@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from tensorflow_ipu.frontends.popxl.core import sites
+from tensorflow_ipu.frontends.common import user_frames
 from tensorflow_ipu.frontends.popxl.core.sequence import Sequencer
 from tensorflow_ipu.frontends.popxl.tensor_location import ExecutionContext
 
@@ -360,7 +360,7 @@ def debug_context_frame_offset(i: int) -> Iterator[None]:
     Yields:
         Nothing.
     """
-    with sites.frame_offset(i):
+    with user_frames.frame_offset(i):
         yield
 
 
@@ -374,7 +374,7 @@ def op_debug_context(name: str | Callable[..., Any]) -> Any:
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            with sites.frame_offset(1):
+            with user_frames.frame_offset(1):
                 return function(*args, **kwargs)
 
         return call

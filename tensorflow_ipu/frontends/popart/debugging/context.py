@@ -7,7 +7,7 @@ from typing import Any, Union
 import onnx
 
 from tensorflow_ipu.frontends.common import debug_contexts
-from tensorflow_ipu.frontends.popxl.core.sites import users_line
+from tensorflow_ipu.frontends.common.user_frames import users_line
 
 # The attribute of a node that leads to the line which made it.
 LINE = "__debug_info_id"

@@ -6,12 +6,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.frontends.common import collectives
 from tensorflow_ipu.frontends.common.replica_groups import CommGroup
 from tensorflow_ipu.frontends.popart.enums import CollectiveOperator, CommGroupType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import gradients
 from tensorflow_ipu.frontends.popart.ops.kinds import COMM_GROUP, GRAPHCORE, Gradient, op
-from tensorflow_ipu.frontends.popxl.ops.collectives import groups, reductions
 
 _O = CollectiveOperator
 # PopXL's names of reductions; its "mul" is a mean.
@@ -47,9 +47,9 @@ def _reduced(x: Any, operator: int, stride: int, size: int) -> Any:
             f"{kind.name} reduces BOOL tensors. Received: {x.dtype.name}. Add a Cast."
         )
     if kind is _O.Mul:
-        product = tf.reduce_prod(groups.members(x, stride, size), 0)
+        product = tf.reduce_prod(collectives.members(x, stride, size), 0)
         return product if size > 1 else tf.identity(x)
-    return reductions.all_reduced(x, _NAMES[kind], stride, size)
+    return collectives.all_reduced(x, _NAMES[kind], stride, size)
 
 
 @op("ReplicatedAllReduce", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
@@ -60,9 +60,9 @@ def _all_reduce(x: Any, *, collectiveOp: int = int(_O.Add), context: Any) -> Any
 @op("ReplicatedReduceScatter", 1, domain=GRAPHCORE)
 def _reduce_scatter(x: Any, *, collectiveOp: int = int(_O.Add), context: Any) -> Any:
     stride, size = _group(context)
-    position = groups.position(stride, size)
+    position = collectives.position(stride, size)
     if CollectiveOperator(collectiveOp) is not _O.Local:
-        result = reductions.shards(_reduced(x, collectiveOp, stride, size), size)[position]
+        result = collectives.shards(_reduced(x, collectiveOp, stride, size), size)[position]
         return gradients.refused(
             result,
             "ReplicatedReduceScatter: the grad op is only implemented when the collectiveOperator "
@@ -72,9 +72,9 @@ def _reduce_scatter(x: Any, *, collectiveOp: int = int(_O.Add), context: Any) ->
     @tf.custom_gradient
     def own(x: Any) -> Any:
         def backward(above: Any) -> Any:
-            whole = tf.reshape(groups.members(above, stride, size), [-1])
+            whole = tf.reshape(collectives.members(above, stride, size), [-1])
             return tf.reshape(whole[: x.shape.num_elements()], x.shape)
 
-        return reductions.shards(x, size)[position], backward
+        return collectives.shards(x, size)[position], backward
 
     return own(x)

@@ -9,12 +9,12 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.frontends.common import kernels
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
 from tensorflow_ipu.frontends.popart.ops import gradients, layouts, texts
 from tensorflow_ipu.frontends.popart.ops.broadcasting import aligned, check
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
-from tensorflow_ipu.frontends.popxl.ops import arithmetic
 
 _SIMPLE = {
     "Abs": (tf.abs, (1, 6), True),
@@ -109,7 +109,7 @@ def _scale(x: Any, *, scale: float) -> Any:
 @op("IncrementMod", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
 def _increment_mod(x: Any, *, increment: float, modulus: float) -> Any:
     step, size = (_constant(number, x.dtype) for number in (increment, modulus))
-    return arithmetic.remainder(x + step, size)
+    return kernels.remainder(x + step, size)
 
 
 def _constant(number: float, dtype: Any) -> Any:
@@ -124,7 +124,7 @@ def _divide(x: Any, y: Any) -> Any:
 def _fmod(x: Any, y: Any) -> Any:
     """The remainder with the sign of x; a gradient flows to x only."""
     if x.dtype.is_integer:
-        return arithmetic.remainder(x, y)
+        return kernels.remainder(x, y)
     whole = tf.stop_gradient(_truncated(x / y))
     return x - whole * tf.stop_gradient(y)
 
@@ -145,7 +145,7 @@ def powers(x: Any, y: Any) -> Any:
         y: the exponent, of the same type.
     """
     if x.dtype.is_integer:
-        return arithmetic.power(x, y)
+        return kernels.power(x, y)
 
     @tf.custom_gradient
     def computed(x: Any, y: Any) -> Any:

@@ -8,10 +8,10 @@ import onnx
 import tensorflow as tf
 from onnx import helper
 
+from tensorflow_ipu.frontends.common import kernels
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import layouts, texts, windows
 from tensorflow_ipu.frontends.popart.ops.kinds import op
-from tensorflow_ipu.frontends.popxl.ops.nn.convolution import spread_out
 
 # Begins the attributes of a matrix product that is divided into parts.
 SERIALIZED = "__serialize_matmul_"
@@ -167,7 +167,7 @@ def convolution(
         data = tf.pad(data, [(0, 0), *widths, (0, 0)])
     kernel = tf.transpose(weights, [*inner, 1, 0])
     if max(strides) > 1 and max(dilations) > 1:  # TensorFlow's convolutions do not combine them
-        kernel, dilations = spread_out(kernel, dilations), [1] * rank
+        kernel, dilations = kernels.dilated(kernel, dilations), [1] * rank
     groups = x.shape[1] // weights.shape[1]
     # TensorFlow has groups of images only.
     parts = groups if rank > 2 else 1

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tensorflow_ipu.frontends.common import debug_contexts
+from tensorflow_ipu.frontends.common import debug_contexts, user_frames
 from tensorflow_ipu.frontends.popxl import context
-from tensorflow_ipu.frontends.popxl.core import sites
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor, Variable
 
@@ -146,7 +145,7 @@ class GraphContents:
             debug_contexts.record(
                 _LAYER,
                 tensor.id,
-                sites.users_place(),
+                user_frames.users_place(),
                 category="tensor",
                 tensorId=tensor.id,
                 shape=list(tensor.shape),
@@ -165,7 +164,7 @@ class GraphContents:
             debug_contexts.record(
                 _LAYER,
                 "/".join([*op.scopes, op.kind.name]),
-                sites.users_place(),
+                user_frames.users_place(),
                 category="op",
                 api=debug_contexts.calling_function(_FUNCTIONS),
                 opType=op.kind.name,

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tensorflow_ipu.frontends.common import user_frames
 from tensorflow_ipu.frontends.popxl import context
-from tensorflow_ipu.frontends.popxl.core import sites
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind
 from tensorflow_ipu.frontends.popxl.core.op import Op
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
@@ -155,7 +155,7 @@ class Graph(GraphContents):
             has_ipu=context.current_ipu() is not None,
             tile_set=context.current_tile_set(),
             execution_context=context.current_execution_context(),
-            site=sites.users_line(),
+            site=user_frames.users_line(),
             called=tuple(called),
         )
         op.after = context.sequencer().place(op)

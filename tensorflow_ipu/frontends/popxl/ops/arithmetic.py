@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.frontends.common import kernels
 from tensorflow_ipu.frontends.popxl import building, tensor
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import (
@@ -20,48 +21,6 @@ from tensorflow_ipu.frontends.popxl.tensor import Tensor, TensorLike
 def _divided(lhs: Any, rhs: Any) -> Any:
     """The quotient; of integers, towards zero as the device divides."""
     return tf.truncatediv(lhs, rhs) if lhs.dtype.is_integer else lhs / rhs
-
-
-def widened(t: Any) -> Any:
-    """Returns a TensorFlow tensor in a type of its kind that all kernels take, without rounding.
-
-    Args:
-        t: the tensor: of floats, or of integers with a sign or without.
-    """
-    if t.dtype.is_integer:
-        return t if t.dtype == tf.int32 else tf.cast(t, tf.int64)
-    return tf.cast(t, tf.float32)
-
-
-def descending(t: Any) -> Any:
-    """Returns a TensorFlow tensor whose elements are in the other order; twice, the tensor itself.
-
-    Args:
-        t: the tensor. Integers are inverted bit by bit: the least one has no negative.
-    """
-    return tf.bitwise.invert(t) if t.dtype.is_integer else -t
-
-
-def remainder(lhs: Any, rhs: Any) -> Any:
-    """Returns the remainder of TensorFlow tensors, with the sign of the dividend.
-
-    Args:
-        lhs: the dividend.
-        rhs: the divisor, of the same type.
-    """
-    return tf.cast(tf.truncatemod(widened(lhs), widened(rhs)), lhs.dtype)
-
-
-def power(t: Any, exponent: Any) -> Any:
-    """Returns powers of TensorFlow tensors, of integers too.
-
-    Args:
-        t: the base.
-        exponent: the exponent, of the same type.
-    """
-    if t.dtype.is_integer:
-        return tf.cast(tf.pow(widened(t), widened(exponent)), t.dtype)
-    return tf.pow(t, exponent)
 
 
 def sum_to(gradient: Any, like: Any) -> Any:
@@ -99,11 +58,11 @@ _ADD = register(OpKind("Add", shapes.elementwise("Add"), tf.add))
 _ADD_ = in_place(_ADD, shapes.into_first("Add"), "AddLhsInplace")
 _DIV = register(OpKind("Div", shapes.elementwise("Div"), _divided, keeps_all=True))
 _FMOD = register(
-    OpKind("Fmod", shapes.elementwise("Fmod"), remainder, _fmod_gradient, keeps_all=True)
+    OpKind("Fmod", shapes.elementwise("Fmod"), kernels.remainder, _fmod_gradient, keeps_all=True)
 )
 _MAXIMUM = register(OpKind("Max", shapes.elementwise("Max"), _maximum_of, _maximum_gradient))
 _MUL = register(OpKind("Mul", shapes.elementwise("Mul"), tf.multiply, keeps_all=True))
-_POW = register(OpKind("Pow", shapes.elementwise("Pow"), power, keeps_all=True))
+_POW = register(OpKind("Pow", shapes.elementwise("Pow"), kernels.power, keeps_all=True))
 _SUB = register(OpKind("Sub", shapes.elementwise("Sub"), tf.subtract))
 
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.frontends.common import kernels
 from tensorflow_ipu.frontends.popxl import building, tensor
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, in_place, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
-from tensorflow_ipu.frontends.popxl.ops.arithmetic import remainder
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _clip_gradient(inputs: Any, outputs: Any, gradients: Any, low: float, high: 
 
 
 def _increment_mod(t: Any, increment: float, modulus: float) -> Any:
-    return remainder(t + tf.cast(increment, t.dtype), tf.cast(modulus, t.dtype))
+    return kernels.remainder(t + tf.cast(increment, t.dtype), tf.cast(modulus, t.dtype))
 
 
 def _scaled_spec(specs: shapes.Specs, **_: Any) -> list[TensorSpec]:

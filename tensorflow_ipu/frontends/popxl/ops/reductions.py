@@ -9,11 +9,11 @@ from typing import Any, Optional, Union
 import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu.frontends.common import kernels
 from tensorflow_ipu.frontends.popxl import building, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
-from tensorflow_ipu.frontends.popxl.ops.arithmetic import descending
 from tensorflow_ipu.frontends.popxl.ops.elementwise import absolute
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
@@ -81,8 +81,8 @@ def _median(t: Any, axes: list[int], keepdims: bool) -> list[Any]:
     rows = tf.reshape(tf.transpose(t, [*others, *axes]), [*kept, -1])
     count = rows.shape[-1]
     # The smallest ones are the greatest in the other order: sorting has no gradient of its own.
-    greatest = tf.math.top_k(descending(rows), (count + 1) // 2)
-    found = [descending(greatest.values[..., -1]), greatest.indices[..., -1]]
+    greatest = tf.math.top_k(kernels.descending(rows), (count + 1) // 2)
+    found = [kernels.descending(greatest.values[..., -1]), greatest.indices[..., -1]]
     shape = [1 if axis in axes else size for axis, size in enumerate(t.shape)]
     return [tf.reshape(part, shape) for part in found] if keepdims else found
 

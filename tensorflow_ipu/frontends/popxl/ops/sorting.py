@@ -7,12 +7,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.frontends.common import kernels
 from tensorflow_ipu.frontends.popxl import building, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
-from tensorflow_ipu.frontends.popxl.ops.arithmetic import descending
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, constant
 
 
@@ -53,8 +53,8 @@ def _topk(t: Any, k: int, axis: int, largest: bool, **_: Any) -> list[Any]:
     order = [i for i in range(len(t.shape)) if i != axis] + [axis]
     back = [order.index(i) for i in range(len(order))]
     rows = tf.transpose(t, order)
-    values, indices = tf.math.top_k(rows if largest else descending(rows), k)
-    values = values if largest else descending(values)
+    values, indices = tf.math.top_k(rows if largest else kernels.descending(rows), k)
+    values = values if largest else kernels.descending(values)
     return [tf.transpose(values, back), tf.transpose(indices, back)]
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu.frontends.common import resampling
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import gradients
 from tensorflow_ipu.frontends.popart.ops.kinds import op
-from tensorflow_ipu.frontends.popxl.ops.nn import interpolation, regions
 
 _MODES = ("nearest", "linear", "cubic")
 _COORDINATES = (
@@ -55,7 +55,7 @@ def resize(
     sizes: Any = None,
     *,
     coordinate_transformation_mode: str = "half_pixel",
-    cubic_coeff_a: float = interpolation.SHARPNESS,
+    cubic_coeff_a: float = resampling.SHARPNESS,
     exclude_outside: int = 0,
     extrapolation_value: float = 0.0,
     mode: str = "nearest",
@@ -69,7 +69,7 @@ def resize(
         scales: by how much each axis grows.
         sizes: sizes of the result, instead.
         coordinate_transformation_mode: how places in the result become those in the tensor.
-        cubic_coeff_a: coefficient of cubic interpolation.
+        cubic_coeff_a: coefficient of cubic resampling.
         exclude_outside: must be 0.
         extrapolation_value: is not used.
         mode: "nearest", "linear" or "cubic".
@@ -122,7 +122,7 @@ def _resized(
     mode: str,
     nearest_mode: str,
     coordinates: str,
-    sharpness: float = interpolation.SHARPNESS,
+    sharpness: float = resampling.SHARPNESS,
 ) -> Any:
     """Returns a tensor in another size."""
     if len(scales) != x.shape.rank:
@@ -134,9 +134,7 @@ def _resized(
         whole = np.array(x.shape.as_list(), np.float32) * np.array(scales, np.float32)
         sizes = [int(size) for size in np.floor(whole)]
     factors = [float(scale) for scale in scales]
-    result = interpolation.interpolated(
-        x, factors, mode, nearest_mode, coordinates, sizes, sharpness
-    )
+    result = resampling.interpolated(x, factors, mode, nearest_mode, coordinates, sizes, sharpness)
     if mode != "linear":
         return result
     return gradients.refused(result, "Resize: the mode linear is not supported when training.")
@@ -207,4 +205,6 @@ def _regions(
             f"regions are not supported. Received: {sampling_ratio}"
         )
     images = tf.cast(batch, tf.int32)
-    return regions.aligned(x, rois, images, size, spatial_scale, sampling_ratio, is_shifted)
+    return resampling.region_averages(
+        x, rois, images, size, spatial_scale, sampling_ratio, is_shifted
+    )

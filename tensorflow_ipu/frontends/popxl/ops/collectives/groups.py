@@ -1,16 +1,13 @@
-"""Which replicas take part in a collective, and what TensorFlow ops they exchange tensors with."""
+"""Groups of replicas of a collective: `CommGroup`, and the attributes of its op."""
 
 from __future__ import annotations
 
 import enum
 from typing import Any
 
-import tensorflow as tf
-
 from tensorflow_ipu import op_names
 from tensorflow_ipu.frontends.popxl import context
 from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
-from tensorflow_ipu.ops import all_to_all_op, replication_ops
 
 
 class CommGroupType(enum.Enum):
@@ -122,7 +119,7 @@ def of(group: ReplicaGrouping | CommGroup | None) -> dict[str, Any]:
 
 
 def exchanged(op_type: str, size: int) -> dict[str, Any] | None:
-    """Returns what a plan takes a collective for: one among the members of a group.
+    """Returns the composite that a plan charges for a collective among the members of a group.
 
     Args:
         op_type: type of the device's collective.
@@ -130,35 +127,3 @@ def exchanged(op_type: str, size: int) -> dict[str, Any] | None:
     """
     group = op_names.COLLECTIVES[op_type].group
     return {"type": op_type, "attributes": {group: size}} if size > 1 else None
-
-
-def members(t: Any, stride: int, size: int) -> Any:
-    """Returns the tensors of all members of a group, in their order, along a new first axis.
-
-    The device's collectives are between consecutive replicas. Replicas at a distance take theirs
-    from what the block of `stride * size` replicas gathers.
-
-    Args:
-        t: the tensor of this replica.
-        stride: the distance of members.
-        size: how many there are.
-    """
-    if size == 1:
-        return t[tf.newaxis]
-    rows = all_to_all_op.all_gather(t, stride * size)
-    if stride == 1:
-        return rows
-    rows = tf.reshape(rows, [size, stride, *t.shape])
-    return tf.gather(rows, replication_ops.replication_index() % stride, axis=1)
-
-
-def position(stride: int, size: int) -> Any:
-    """Returns which member of its group this replica is, as a scalar tensor.
-
-    Args:
-        stride: the distance of members.
-        size: how many there are.
-    """
-    if size == 1:
-        return tf.constant(0)
-    return replication_ops.replication_index() % (stride * size) // stride

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensorflow as tf
-
 from tensorflow_ipu import op_names
+from tensorflow_ipu.frontends.common import collectives
 from tensorflow_ipu.frontends.popxl import building
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, in_place, register
@@ -15,9 +14,6 @@ from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.ops.collectives import groups, operators
 from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
-from tensorflow_ipu.ops import cross_replica_ops, replication_ops
-
-_NARROW = (tf.float16, tf.bfloat16)
 
 
 def check_op(op: str) -> str:
@@ -31,49 +27,6 @@ def check_op(op: str) -> str:
     """
     operators.to_collective_op(op)
     return op
-
-
-def reduced(rows: Any, op: str) -> Any:
-    """Returns the reduction of tensors along their first axis; floats are rounded once.
-
-    Args:
-        rows: the tensors.
-        op: the name of the reduction.
-    """
-    if op in ("min", "max"):
-        return (tf.reduce_min if op == "min" else tf.reduce_max)(rows, axis=0)
-    if op in ("and", "or"):
-        reduce = tf.reduce_all if op == "and" else tf.reduce_any
-        return tf.cast(reduce(tf.cast(rows, tf.bool), axis=0), rows.dtype)
-    wide = tf.cast(rows, tf.float32) if rows.dtype in _NARROW else rows
-    parts = tf.unstack(tf.square(wide) if op == "square_add" else wide)
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    if op in ("mean", "mul"):
-        total = replication_ops.divided(total, rows.shape[0])
-    return tf.cast(total, rows.dtype)
-
-
-def all_reduced(t: Any, op: str, stride: int, size: int) -> Any:
-    """Returns the reduction of the tensors of a group.
-
-    Args:
-        t: the tensor of this replica.
-        op: the name of the reduction.
-        stride: the distance of members.
-        size: how many there are.
-    """
-    if size > 1 and stride == 1 and op in ("add", "mean", "mul"):
-        reduce = (
-            cross_replica_ops.cross_replica_sum
-            if op == "add"
-            else cross_replica_ops.cross_replica_mean
-        )
-        return reduce(t, size)
-    if size == 1 and op != "square_add":
-        return tf.identity(t)
-    return reduced(groups.members(t, stride, size), op)
 
 
 def as_all_reduce(specs: shapes.Specs, op: str, stride: int, size: int) -> dict[str, Any] | None:
@@ -92,20 +45,10 @@ def as_all_reduce(specs: shapes.Specs, op: str, stride: int, size: int) -> dict[
     return groups.exchanged(op_names.CROSS_REPLICA_SUM, size)
 
 
-def shards(t: Any, size: int) -> Any:
-    """Returns the elements of a tensor in rows, one for each member, filled up with zeros.
-
-    Args:
-        t: the tensor.
-        size: how many members there are.
-    """
-    flat = tf.reshape(t, [-1])
-    length = -(-flat.shape[0] // size)
-    return tf.reshape(tf.pad(flat, [[0, length * size - flat.shape[0]]]), [size, length])
-
-
 def _reduce_scatter(t: Any, op: str, stride: int, size: int, sharded: bool) -> Any:
-    return shards(all_reduced(t, op, stride, size), size)[groups.position(stride, size)]
+    return collectives.shards(collectives.all_reduced(t, op, stride, size), size)[
+        collectives.position(stride, size)
+    ]
 
 
 def reduced_spec(specs: shapes.Specs, op: str, **_: Any) -> list[TensorSpec]:
@@ -147,7 +90,7 @@ _ALL_REDUCE = register(
     OpKind(
         "ReplicatedAllReduce",
         reduced_spec,
-        all_reduced,
+        collectives.all_reduced,
         gradient=Gradient.CUT,
         composite=as_all_reduce,
     )

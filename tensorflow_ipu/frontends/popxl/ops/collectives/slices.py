@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu import op_names
+from tensorflow_ipu.frontends.common import collectives
 from tensorflow_ipu.frontends.popxl import building, context
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.integers import as_int
@@ -14,7 +15,7 @@ from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.ops.collectives import groups
-from tensorflow_ipu.frontends.popxl.ops.collectives.reductions import shard_spec, shards
+from tensorflow_ipu.frontends.popxl.ops.collectives.reductions import shard_spec
 from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
@@ -35,7 +36,7 @@ def _gathered_spec(
 
 
 def _gather(t: Any, form: str, axis: int, stride: int, size: int, whole: tuple[int, ...]) -> Any:
-    rows = groups.members(t, stride, size)
+    rows = collectives.members(t, stride, size)
     if form == "new_axis":
         return rows
     if form == "meta_shape":
@@ -65,11 +66,11 @@ def _gather_gradient(
     whole: tuple[int, ...],
 ) -> list[Any]:
     """The part that is this replica's: what others make of its tensor is not added."""
-    (gradient,), own = gradients, groups.position(stride, size)
+    (gradient,), own = gradients, collectives.position(stride, size)
     if form == "new_axis":
         return [gradient[own]]
     if form == "meta_shape":
-        return [tf.reshape(shards(gradient, size)[own], inputs[0].shape)]
+        return [tf.reshape(collectives.shards(gradient, size)[own], inputs[0].shape)]
     return [tf.stack(tf.split(gradient, size, axis))[own]]
 
 
@@ -78,13 +79,13 @@ def _sharded_slice_spec(specs: shapes.Specs, stride: int, size: int) -> list[Ten
 
 
 def _sharded_slice(t: Any, stride: int, size: int) -> Any:
-    return shards(t, size)[groups.position(stride, size)]
+    return collectives.shards(t, size)[collectives.position(stride, size)]
 
 
 def _sharded_slice_gradient(
     inputs: Any, outputs: Any, gradients: Any, stride: int, size: int
 ) -> list[Any]:
-    return [_unsharded(groups.members(gradients[0], stride, size), inputs[0].shape)]
+    return [_unsharded(collectives.members(gradients[0], stride, size), inputs[0].shape)]
 
 
 def _slice_spec(specs: shapes.Specs, axis: int, stride: int, size: int) -> list[TensorSpec]:
@@ -98,7 +99,7 @@ def _slice_spec(specs: shapes.Specs, axis: int, stride: int, size: int) -> list[
 def _slice(t: Any, axis: int, stride: int, size: int) -> Any:
     if size == 1:
         return tf.identity(t)
-    part = tf.stack(tf.split(t, size, axis))[groups.position(stride, size)]
+    part = tf.stack(tf.split(t, size, axis))[collectives.position(stride, size)]
     return tf.squeeze(part, axis) if part.shape[axis] == 1 else part
 
 
@@ -107,7 +108,7 @@ def _slice_gradient(
 ) -> list[Any]:
     shape = list(inputs[0].shape)
     shape[axis] //= size
-    rows = groups.members(tf.reshape(gradients[0], shape), stride, size)
+    rows = collectives.members(tf.reshape(gradients[0], shape), stride, size)
     return [tf.concat(tf.unstack(rows), axis)]
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.frontends.common import collectives
 from tensorflow_ipu.frontends.popxl import building
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def _all_reduce_tp(
     t: Any, op: str, stride: int, size: int, identical_inputs: bool, identical_gradients: bool
 ) -> Any:
-    return tf.identity(t) if identical_inputs else reductions.all_reduced(t, op, stride, size)
+    return tf.identity(t) if identical_inputs else collectives.all_reduced(t, op, stride, size)
 
 
 def _as_all_reduce_tp(

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from tensorflow_ipu.api import scopes
+from tensorflow_ipu.frontends.common import collectives
 from tensorflow_ipu.frontends.popxl import building, context
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import UndefinedValue, popart_exception
 from tensorflow_ipu.frontends.popxl.ops.casts import init
-from tensorflow_ipu.frontends.popxl.ops.collectives.reductions import check_op, reduced
+from tensorflow_ipu.frontends.popxl.ops.collectives.reductions import check_op
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _lower(lowering: Lowering, op: Op) -> None:
             if op.attributes["identical_inputs"]:
                 results.append(tf.identity(values[position]))
             else:
-                results.append(reduced(tf.stack(values), op.attributes["op"]))
+                results.append(collectives.reduced(tf.stack(values), op.attributes["op"]))
     lowering.define_outputs(op, results)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 import tensorflow as tf
 
+from tensorflow_ipu.frontends.common import kernels
 from tensorflow_ipu.frontends.popxl import building, context
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
@@ -123,30 +124,13 @@ def convolved(
     padded = tf.pad(channels_last(t), [(0, 0), *pads, (0, 0)])
     kernel = tf.transpose(weight, [*range(2, rank), 1, 0])
     if max(stride) > 1 and max(dilation) > 1:  # which TensorFlow's convolutions do not combine
-        kernel, dilation = spread_out(kernel, dilation), (1,) * len(dilation)
+        kernel, dilation = kernels.dilated(kernel, dilation), (1,) * len(dilation)
     parts = zip(tf.split(padded, groups, -1), tf.split(kernel, groups, -1))
     results = [
         tf.nn.convolution(part, own, list(stride), "VALID", dilations=list(dilation))
         for part, own in parts
     ]
     return channels_first(results[0] if groups == 1 else tf.concat(results, -1))
-
-
-def spread_out(kernel: Any, dilation: Sequence[int]) -> Any:
-    """Returns a kernel with zeros between its elements.
-
-    Args:
-        kernel: the kernel, spatial axes first.
-        dilation: distances of its elements.
-    """
-    for axis, distance in enumerate(dilation):
-        size = kernel.shape[axis]
-        before, after = kernel.shape[:axis], kernel.shape[axis + 1 :]
-        parts = tf.reshape(kernel, [*before, size, 1, *after])
-        pads = [(0, distance - 1) if i == axis + 1 else (0, 0) for i in range(len(parts.shape))]
-        whole = tf.reshape(tf.pad(parts, pads), [*before, size * distance, *after])
-        kernel = whole[(*[slice(None)] * axis, slice(distance * (size - 1) + 1))]
-    return kernel
 
 
 _CONV = register(OpKind("Conv", conv_spec, convolved))

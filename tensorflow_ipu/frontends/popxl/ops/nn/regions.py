@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import tensorflow as tf
-
+from tensorflow_ipu.frontends.common import resampling
 from tensorflow_ipu.frontends.popxl import building
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
@@ -38,67 +37,7 @@ def _roi_spec(
     return [t.with_shape((rois.shape[0], t.shape[1], *output_size))]
 
 
-def _samples(
-    start: Any, end: Any, bins: int, ratio: int, size: int, is_shifted: bool
-) -> tuple[Any, ...]:
-    """Returns for the samples along one axis the two elements around each, and their weights."""
-    length = end - start if is_shifted else tf.maximum(end - start, 1.0)
-    steps = (tf.range(bins * ratio, dtype=tf.float32) + 0.5) / (bins * ratio)
-    x = start[:, tf.newaxis] + length[:, tf.newaxis] * steps
-    inside = tf.cast(tf.logical_and(x >= -1.0, x <= size), tf.float32)
-    x = tf.clip_by_value(x, 0.0, size - 1.0)
-    low = tf.floor(x)
-    rest = x - low
-    first = tf.cast(low, tf.int32)
-    second = tf.minimum(first + 1, size - 1)
-    return (first, (1.0 - rest) * inside), (second, rest * inside)
-
-
-def aligned(
-    t: Any,
-    rois: Any,
-    batch_index: Any,
-    output_size: tuple[int, int],
-    spatial_scale: float,
-    sampling_ratio: int,
-    is_shifted: bool = False,
-) -> Any:
-    """Averages samples of TensorFlow tensors, each between four elements.
-
-    Only the images have a gradient.
-
-    Args:
-        t: as for `roi_align`.
-        rois: as for `roi_align`.
-        batch_index: as for `roi_align`.
-        output_size: as for `roi_align`.
-        spatial_scale: as for `roi_align`.
-        sampling_ratio: as for `roi_align`.
-        is_shifted: whether the numbers of regions count from the edges of pixels instead of their
-            centers; regions may then be smaller than a pixel.
-    """
-    count, channels = rois.shape[0], t.shape[1]
-    high, wide = output_size
-    scaled = tf.stop_gradient(tf.cast(rois, tf.float32)) * spatial_scale
-    scaled = scaled - 0.5 if is_shifted else scaled
-    columns = _samples(scaled[:, 0], scaled[:, 2], wide, sampling_ratio, t.shape[3], is_shifted)
-    rows = _samples(scaled[:, 1], scaled[:, 3], high, sampling_ratio, t.shape[2], is_shifted)
-    images = tf.gather(tf.cast(t, tf.float32), tf.cast(batch_index, tf.int32))
-    # Rows, then columns: the weights of an element are the product of both.
-    images = tf.add_n([_weighted(images, 2, *tap) for tap in rows])
-    images = tf.add_n([_weighted(images, 3, *tap) for tap in columns])
-    samples = tf.reshape(images, [count, channels, high, sampling_ratio, wide, sampling_ratio])
-    return tf.cast(tf.reduce_mean(samples, [3, 5]), t.dtype)
-
-
-def _weighted(images: Any, axis: int, places: Any, weights: Any) -> Any:
-    """Returns elements of each image along an axis, times their weights."""
-    swapped = tf.transpose(images, [0, axis, 1, 5 - axis])
-    found = tf.gather(swapped, places, axis=1, batch_dims=1) * weights[:, :, tf.newaxis, tf.newaxis]
-    return tf.transpose(found, [0, 2, 1, 3] if axis == 2 else [0, 2, 3, 1])
-
-
-_ROI_ALIGN = register(OpKind("RoiAlign", _roi_spec, aligned))
+_ROI_ALIGN = register(OpKind("RoiAlign", _roi_spec, resampling.region_averages))
 
 
 def roi_align(

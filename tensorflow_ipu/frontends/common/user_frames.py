@@ -1,4 +1,4 @@
-"""Finds the line of the user's program that makes an op."""
+"""The user's line that makes an op, and frames of helpers that it skips."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensorflow_ipu.compiler.sources.frames import SourceLocation
 
 # Modules whose frames are not the user's.
 _OURS = ("tensorflow_ipu.", "contextlib", "functools")
-_skipped: contextvars.ContextVar[int] = contextvars.ContextVar("popxl_skipped_frames", default=0)
+_skipped: contextvars.ContextVar[int] = contextvars.ContextVar("skipped_frames", default=0)
 
 
 def users_line() -> SourceLocation | None:
