@@ -117,7 +117,7 @@ class Trained:
     @property
     def workload(self):
         """What is planned."""
-        return self.session._executable.workload
+        return self.session._program.executable.workload
 
 
 def gradients(weights, data):

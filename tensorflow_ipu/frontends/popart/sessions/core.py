@@ -1,18 +1,17 @@
-"""`SessionCore`: the life cycle of a session: reading a model, compiling, loading, running."""
+"""`SessionCore`: compiles, loads and runs a model; its parts do the work."""
 
 from __future__ import annotations
 
-import copy
+import json
+import os
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu.frontends.common import drawings, logs
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
-from tensorflow_ipu.frontends.popart.enums import VirtualGraphMode
+from tensorflow_ipu.frontends.popart.enums import IrSerializationFormat
 from tensorflow_ipu.frontends.popart.errors import (
     OutOfMemoryError,
     popart_exception,
@@ -20,102 +19,45 @@ from tensorflow_ipu.frontends.popart.errors import (
     poplar_application_runtime_error,
     poplar_exception,
 )
-from tensorflow_ipu.frontends.popart.lowering import places, programs, survey
-from tensorflow_ipu.frontends.popart.lowering.schedules import Schedule
-from tensorflow_ipu.frontends.popart.lowering.training import GRADIENT
-from tensorflow_ipu.frontends.popart.model import imports, loading
+from tensorflow_ipu.frontends.popart.lowering import programs
+from tensorflow_ipu.frontends.popart.model import external_data
 from tensorflow_ipu.frontends.popart.ops.effects import ABORTED
-from tensorflow_ipu.frontends.popart.options import checks
-from tensorflow_ipu.frontends.popart.options.patterns import (
-    EXCLUDED_PATTERNS,
-    Patterns,
-    check_name,
-)
-from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
-from tensorflow_ipu.frontends.popart.sessions import (
-    debug_ops,
-    device_limits,
-    distribution,
-    schedule_options,
-    transfers,
-)
-from tensorflow_ipu.frontends.popart.sessions.executables import ExecutableMethods
-from tensorflow_ipu.frontends.popart.sessions.random_state import RandomMethods
-from tensorflow_ipu.frontends.popart.sessions.reports import ReportMethods
-from tensorflow_ipu.frontends.popart.sessions.weight_methods import WeightMethods
-from tensorflow_ipu.frontends.popart.sessions.weights import HostWeights
-from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo, IStepIO
+from tensorflow_ipu.frontends.popart.sessions import device_program, diagnostics, transfers
+from tensorflow_ipu.frontends.popart.sessions.device_program import DeviceProgram
+from tensorflow_ipu.frontends.popart.sessions.executable_files import ExecutableFiles
+from tensorflow_ipu.frontends.popart.sessions.random_state import RandomState
+from tensorflow_ipu.frontends.popart.sessions.reports import Ir, SessionReports
+from tensorflow_ipu.frontends.popart.sessions.setup import Setup
+from tensorflow_ipu.frontends.popart.stepio import IStepIO, IWeightsIO
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
+from tensorflow_ipu.frontends.pva import Report
 
 # Checkpoints of drawings, in the order of preparation.
 _CHECKPOINTS = ("FWD0", "FWD1", "BWD0", "PREALIAS", "MAINLOOPS", drawings.FINAL)
 
 
-class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods):
-    """What both kinds of session have: a model that is run step by step."""
+class SessionCore:
+    """A model that runs step by step: the methods of both kinds of session."""
 
-    def _set_up(
-        self,
-        model: Any,
-        data_flow: DataFlow,
-        device: DeviceInfo,
-        shapes: InputShapeInfo,
-        patterns: Patterns,
-        options: SessionOptions,
-    ) -> None:
-        """Reads the model, checks it, and makes the host's weights."""
-        if device is None:
-            raise popart_exception("Must pass a valid deviceInfo.")
-        patterns.check()
-        options.warn_of_ignored()
-        self._options, self._patterns = options.copied(), copy.deepcopy(patterns)
-        self._device = device
-        anchors = {name: data_flow.art(name) for name in data_flow.anchors()}
-        self._flow = DataFlow(data_flow.batchesPerStep(), anchors)
-        self._accumulation = self._options.accumulation_factor
-        self._replicas = self._options.replication_factor
-        distribution.check(self._options, device.type)
-        self._total_replicas = self._options.getGlobalReplicationFactor()
-        self._check_replicas()
-        places.check_pipelining(self._options, device.numIpus // self._replicas)
-        proto = loading.load(model)
-        self._model = imports.read(
-            proto, self._wanted(proto), shapes, self._options.strictOpVersions
-        )
-        self._check_excluded_patterns()
-        differentiated = [
-            name[len(GRADIENT) :] for name in self._flow.anchors() if name.startswith(GRADIENT)
-        ]
-        self._survey = survey.make(
-            self._model,
-            self._training,
-            self._total_replicas,
-            differentiated,
-            self._numerics(),
-            self._patterns.disabled,
-        )
-        weights = self._model.weights
-        self._groupings = {
-            name: grouping
-            for name in weights
-            if (grouping := self._model.grouping(name, self._total_replicas)) is not None
-        }
-        returned = {name: self._model.returning(name, self._total_replicas) for name in weights}
-        self._host = HostWeights(
-            {**weights, **self._initial_state()},
-            {name: groups for name, groups in returned.items() if groups is not None},
-        )
-        self._check_anchors()
-        if not self._model.nodes:
-            raise imports.nothing_to_compute()
-        self._schedule = self._made_schedule()
+    def __init__(self, setup: Setup) -> None:
+        """Makes the parts of the session.
+
+        Args:
+            setup: model, options and schedule.
+        """
+        self._setup = setup
+        self._weights = setup.weights
+        self._random = RandomState(setup)
+        self._program = DeviceProgram(setup, self._random)
+        self._files = ExecutableFiles(setup, self._program)
+        self._reports = SessionReports(setup, self._program, self._files)
         self._checked_sizes = False
-        self._start_random_state()
+        self._runs = 0
         self._draw()
-        debug_ops.record_ops(self._model, self._survey.infos, self._options.enableOutlining)
+        diagnostics.record_ops(setup.model, setup.survey.infos, setup.options.enableOutlining)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}[{self._name} {len(self._model.nodes)} nodes]"
+        return f"{type(self).__name__}[{self._setup.name} {len(self._setup.model.nodes)} nodes]"
 
     def prepareDevice(self, loadEngine: bool = True, err: OutOfMemoryError | None = None) -> None:
         """Compiles the program, and loads it.
@@ -136,23 +78,21 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
         Raises:
             popart_runtime_error: If none was compiled, or the device cannot be attached.
         """
-        if self._executable is None:
-            raise popart_runtime_error(
-                "There is no compiled engine. Did you forget to call prepareDevice?"
-            )
-        if self._is_offline():
+        self._program.compiled()
+        if self._setup.is_offline:
             raise popart_runtime_error("Trying to load an engine on an offline device.")
-        if not self._device.isAttached and not self._device.tryAttachUntilTimeout():
-            raise popart_runtime_error(f"Failed to attach to device {self._device!r}.")
-        self._load()
+        device = self._setup.device
+        if not device.isAttached and not device.tryAttachUntilTimeout():
+            raise popart_runtime_error(f"Failed to attach to device {device!r}.")
+        self._program.load()
         logs.Logger("devicex").info("Engine loaded")
 
     def run(self, *args: Any, **kwargs: Any) -> None:
         """Runs one step.
 
         Args:
-            *args: a program handle, if any; what inputs are read from and anchors are written to;
-                and a name of the run, which has no effect: reports are of programs, not of runs.
+            *args: a program handle, if any; the source of inputs and target of anchors; and a name
+                of the run, which has no effect: reports are of programs, not of runs.
             **kwargs: the same by name: `programHandle`, `stepio`, `debugName`.
 
         Raises:
@@ -163,30 +103,21 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
         """
         handle, stepio = _run_arguments(args, kwargs)
         program = self._ready() if handle is None else self._other_program(handle)
+        setup = self._setup
         plan = transfers.Plan(
-            self._model, self._flow, self._accumulation, self._replicas, self._survey.infos
+            setup.model, setup.flow, setup.accumulation, setup.replicas, setup.survey.infos
         )
-        if stepio.checks_sizes and not self._checked_sizes and not self._is_synthetic:
+        if stepio.checks_sizes and not self._checked_sizes and not setup.is_synthetic:
             transfers.check_sizes(plan, stepio)
         self._checked_sizes = True
-        samples = {} if self._is_synthetic else transfers.read(plan, stepio)
-        with eager_context.eager_mode(), self._random_state():
+        samples = {} if setup.is_synthetic else transfers.read(plan, stepio)
+        with eager_context.eager_mode(), self._random.of_run():
             sent = _launched(program, samples)
         self._runs += 1
-        self._is_in_sync = self._is_in_sync and self._training is None
-        for name, values in () if self._is_synthetic else sent.items():
+        if setup.training is not None:
+            self._weights.is_in_sync = False
+        for name, values in () if setup.is_synthetic else sent.items():
             stepio.write(name, values)
-
-    def _other_program(self, handle: str) -> programs.Program:
-        """Returns a program beside the main one.
-
-        Args:
-            handle: its name.
-
-        Raises:
-            popart_exception: If there is none.
-        """
-        raise popart_exception(f"Program {handle} not found.")
 
     def getInfo(self, arg0: str) -> TensorInfo:
         """Returns shape and type of a tensor.
@@ -197,21 +128,279 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
         Raises:
             popart_exception: If there is none.
         """
-        if arg0 not in self._ids():
+        ids = self._setup.tensor_ids()
+        if arg0 not in ids:
             raise popart_exception(
-                f"There is no tensor {arg0} in the session. It has: "
-                f"{', '.join(sorted(self._ids()))}."
+                f"There is no tensor {arg0} in the session. It has: {', '.join(sorted(ids))}."
             )
-        return self._info(arg0)
+        return self._setup.info(arg0)
+
+    def weightsFromHost(self) -> None:
+        """Brings the host's values of weights to the device.
+
+        Raises:
+            popart_runtime_error: If the program is not loaded.
+        """
+        program = self._program.on_device()
+        count = len(self._weights.values)
+        logs.Logger("devicex").debug(f"Writing weights from host, {count} tensors")
+        self._weights.upload(program.variables)
+
+    def weightsToHost(self) -> None:
+        """Brings the device's values of weights to the host.
+
+        Raises:
+            popart_runtime_error: If the program is not loaded.
+        """
+        self._weights.download(self._program.on_device().variables)
+        logs.Logger("devicex").debug("Writing weights to host complete.")
+
+    def readWeights(self, arg0: IWeightsIO) -> None:
+        """Writes the host's values of weights into arrays.
+
+        Args:
+            arg0: the arrays.
+
+        Raises:
+            popart_runtime_error: If an array has another size.
+        """
+        self._weights.read(arg0)
+
+    def writeWeights(self, arg0: IWeightsIO) -> None:
+        """Takes the host's values of weights from arrays.
+
+        Args:
+            arg0: the arrays.
+
+        Raises:
+            popart_internal_exception: If an array has another shape or type.
+        """
+        self._weights.write(arg0)
+
+    def resetHostWeights(
+        self,
+        modelProtoOrFilename: Any,
+        ignoreWeightsInModelWithoutCorrespondingHostWeight: bool = False,
+    ) -> None:
+        """Takes the host's values of weights from a model.
+
+        Args:
+            modelProtoOrFilename: its bytes or its file.
+            ignoreWeightsInModelWithoutCorrespondingHostWeight: whether to ignore weights that this
+                session does not have.
+
+        Raises:
+            popart_runtime_error: If it has other weights.
+        """
+        self._weights.reset(
+            modelProtoOrFilename, ignoreWeightsInModelWithoutCorrespondingHostWeight
+        )
+
+    def modelToHost(self, arg0: str) -> None:
+        """Writes a model with the device's values of weights and optimizer state.
+
+        Args:
+            arg0: the file.
+
+        Raises:
+            popart_runtime_error: If there is no compiled program.
+            OSError: If it cannot be written.
+        """
+        self._check_prepared("weightsToHost()")
+        if self._program.loaded is not None and not self._weights.must_upload:
+            self.weightsToHost()
+        self._weights.save(self._setup.model.proto, arg0)
+
+    def updateExternallySavedTensorLocations(self, arg0: str, arg1: str) -> None:
+        """Moves values of weights of the model from one file to another.
+
+        Args:
+            arg0: the file that has them.
+            arg1: the new file, which must not exist.
+
+        Raises:
+            popart_runtime_error: If a file is missing or in the way, or has none of the values.
+        """
+        external_data.relocate(self._setup.model.proto.graph, arg0, arg1)
+
+    def setRandomSeed(self, seedValue: int) -> None:
+        """Sets the seed of random numbers, and the state of the device's generators.
+
+        Args:
+            seedValue: the seed; its lowest 64 bits count.
+
+        Raises:
+            popart_runtime_error: If the program is not loaded.
+        """
+        if self._random.is_used("setRandomSeed"):
+            self._check_prepared("setRandomSeedFromHost(uint64_t)")
+            self._random.set_seed(seedValue, self._program.on_device().variables)
+
+    def getRandomSeed(self) -> int:
+        """Returns the seed that continues the sequence of random numbers; 0 if there are none.
+
+        Raises:
+            popart_runtime_error: If the program is not loaded.
+        """
+        if not self._random.is_used("getRandomSeed"):
+            return 0
+        self._check_prepared("getRandomSeedToHost()")
+        return self._random.seed(self._program.on_device().variables)
+
+    def getRNGState(self) -> list[int]:
+        """Returns the state of the device's generators, on which stochastic rounding depends.
+
+        With synthetic data nothing moves between host and device: it is empty.
+
+        Raises:
+            popart_runtime_error: If the option for it is off, or the program is not loaded.
+        """
+        self._program.on_device()
+        return self._random.state()
+
+    def setRNGState(self, rngValue: list[int]) -> None:
+        """Sets the state of the device's generators.
+
+        Args:
+            rngValue: the words that `getRNGState` returned.
+
+        Raises:
+            popart_runtime_error: If the option for it is off, the program is not loaded, or the
+                list has another length.
+        """
+        self._program.on_device()
+        self._random.set_state(rngValue)
+
+    def saveExecutable(
+        self, path: str, savePopartMetadata: bool = True, saveVariables: bool = True
+    ) -> None:
+        """Writes the compiled program to a file.
+
+        Args:
+            path: the file, or its folder; missing folders are made.
+            savePopartMetadata: whether to write the session that it is for; without that, no
+                session loads the file.
+            saveVariables: whether to write the host's values of weights.
+
+        Raises:
+            popart_exception: If programs for this type of device cannot be saved.
+            popart_runtime_error: If nothing was compiled.
+            OSError: If it cannot be written.
+        """
+        self._files.save(path, savePopartMetadata, saveVariables)
+
+    def saveVariables(self, path: str) -> None:
+        """Writes the host's values of weights to a file.
+
+        Args:
+            path: the file, or its folder; missing folders are made.
+
+        Raises:
+            popart_exception: If programs for this type of device cannot be saved.
+            OSError: If it cannot be written.
+        """
+        self._files.save_variables(path)
+
+    def loadExecutable(self, filename: str) -> None:
+        """Takes the compiled program from a file that a session of the same program has saved.
+
+        Args:
+            filename: the file; its values of weights, if any, become the host's.
+
+        Raises:
+            popart_exception: If it cannot be read, or has another program.
+        """
+        self._files.load(filename)
+
+    def compileAndExport(self, filename: str, err: OutOfMemoryError | None) -> None:
+        """Compiles the program for its device without loading it, and writes it to a file.
+
+        Args:
+            filename: the file, or its folder; missing folders are made.
+            err: where an error about memory goes; if it is None, it is raised.
+
+        Raises:
+            popart_exception: If programs for this type of device cannot be saved.
+            OSError: If it cannot be written.
+        """
+        target = self._files.export_target(filename)
+        self._prepare(False, err)
+        if self._program.executable is not None:
+            self._files.save(os.fspath(target))
+            self._reports.write(self, target.parent)
+
+    def getSummaryReport(self, resetProfile: bool = True) -> str:
+        """Returns memory and time of the program as text.
+
+        Args:
+            resetProfile: no effect: reports always have all runs.
+
+        Raises:
+            popart_runtime_error: If the session is not prepared, or its program is from a file.
+        """
+        return self._reports.summary()
+
+    def getReport(self) -> Report:
+        """Returns memory and time of the program: a report of `pva`, and of `ipu.profiler`.
+
+        Raises:
+            popart_runtime_error: If the session is not prepared, or its program is from a file.
+        """
+        return self._reports.report()
+
+    def getSerializedGraph(self) -> bytes:
+        """Returns the functions of the compiled program as a serialized `FunctionDefLibrary`.
+
+        Raises:
+            popart_runtime_error: If the session is not prepared, or its program is from a file.
+        """
+        return self._reports.serialized_graph()
+
+    def getCycleCount(self, id: str = "") -> int:  # noqa: A002
+        """Returns the modelled cycles of one run.
+
+        Args:
+            id: "" for the whole run; "inner_ipu_0" and so on for an IPU.
+
+        Raises:
+            popart_runtime_error: If nothing was run, cycles are not counted, or there is no such
+                counter.
+        """
+        if not self._runs or self._program.executable is None:
+            raise popart_runtime_error("Must call run before getCycleCount.")
+        return self._reports.cycles(id)
+
+    def getIr(self) -> Ir:
+        """Returns the graph of the session, read only."""
+        return Ir(self._setup)
+
+    def _serializeIr(self, format: IrSerializationFormat) -> str:  # noqa: A002
+        """Returns the nodes of the graph as JSON; "" if the program is from a file.
+
+        Args:
+            format: JSON.
+        """
+        return "" if self._files.has_loaded else json.dumps(self.getIr().to_dict())
+
+    def _getDataFlow(self) -> DataFlow:
+        return self._setup.flow
+
+    def _replicationFactor(self) -> int:
+        return self._setup.replicas
+
+    def _accumulationFactor(self) -> int:
+        return self._setup.accumulation
 
     def _prepare(self, loads: bool, err: OutOfMemoryError | None) -> None:
-        self._check_graphs()
-        device_limits.check_types(self._model, self._survey.infos)
-        self._options.check_accumulation()
-        if not self._options.compileEngine:
+        """Compiles the program, and loads it on request."""
+        setup = self._setup
+        setup.check_graphs()
+        device_program.check_types(setup.model, setup.survey.infos)
+        setup.options.check_accumulation()
+        if not setup.options.compileEngine:
             return
         try:
-            self._compile_or_load()
+            self._compile()
         except tf.errors.ResourceExhaustedError as error:
             if err is None:
                 raise
@@ -224,101 +413,64 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
         if loads:
             self.loadEngineAndConnectStreams()
 
+    def _compile(self) -> None:
+        """Compiles the program, writes its records, and keeps it in the cache if there is one."""
+        setup = self._setup
+        cached = self._files.look_up()
+        self._program.compile()
+        self._reports.write(self, None if cached is None else cached.parent)
+        diagnostics.record_program(self._program.compiled())
+        if setup.options.serializedPoprithmsShiftGraphsDir:
+            folder = setup.options.serializedPoprithmsShiftGraphsDir
+            diagnostics.write_order(setup.model.nodes, folder, setup.name)
+        logs.Logger("devicex").info("Graph compiled")
+        trains, memory = setup.training is not None, setup.device.chip.memory_per_tile
+        diagnostics.log_plans(setup.model.nodes, setup.options, memory, trains)
+        self._files.keep(cached)
+
+    def _ready(self) -> programs.Program:
+        """Returns the program, if it can run."""
+        if self._setup.is_offline:
+            raise popart_runtime_error("Offline IPU device is not configured for execution.")
+        weights = self._weights
+        if weights.must_upload and weights.values and not self._setup.keeps_weights:
+            raise popart_runtime_error(
+                "Must call weightsFromHost before run as the device has no weights."
+            )
+        if self._program.loaded is None:
+            raise popart_runtime_error("prepare() must be called before run: call prepareDevice.")
+        return self._program.on_device()
+
+    def _other_program(self, handle: str) -> programs.Program:
+        """Returns a program beside the main one.
+
+        Args:
+            handle: its name.
+
+        Raises:
+            popart_exception: If there is none.
+        """
+        raise popart_exception(f"Program {handle} not found.")
+
+    def _check_prepared(self, method: str) -> None:
+        """Refuses to call a method before the program is compiled."""
+        if self._program.executable is None:
+            raise popart_runtime_error(
+                f"Devicex::prepare() must be called before Devicex::{method} is called. Call "
+                "prepareDevice."
+            )
+
     def _draw(self) -> None:
         """Draws the nodes of the file at the first checkpoint, the needed ones at the others."""
-        options = self._options
+        options, model = self._setup.options, self._setup.model
         for check in drawings.named(options.dotChecks, _CHECKPOINTS):
             is_first = check.upper() == _CHECKPOINTS[0]
             ops = [
                 drawings.DrawnOp(node.op_type, node.name, list(node.input), list(node.output))
-                for node in (self._model.proto.graph.node if is_first else self._model.nodes)
+                for node in (model.proto.graph.node if is_first else model.nodes)
             ]
             shown = options.firstDotOp, options.finalDotOp
             drawings.write(check, options.logDir, {"main": ops}, shown, options.dotOpNames)
-
-    def _getDataFlow(self) -> DataFlow:
-        return self._flow
-
-    def _replicationFactor(self) -> int:
-        return self._replicas
-
-    def _accumulationFactor(self) -> int:
-        return self._accumulation
-
-    def _wanted(self, proto: Any) -> list[str]:
-        """Returns the tensors that are needed: anchors and what gradients are of."""
-        return [
-            name[len(GRADIENT) :] if name.startswith(GRADIENT) else name
-            for name in self._flow.anchors()
-        ]
-
-    def _initial_state(self) -> dict[str, np.ndarray]:
-        """Returns what the program keeps besides weights, as it is at the start."""
-        return {}
-
-    def _ready(self) -> programs.Program:
-        """Returns the program, if it can run."""
-        if self._is_offline():
-            raise popart_runtime_error("Offline IPU device is not configured for execution.")
-        if self._needs_upload():
-            raise popart_runtime_error(
-                "Must call weightsFromHost before run as the device has no weights."
-            )
-        if self._program is None:
-            raise popart_runtime_error("prepare() must be called before run: call prepareDevice.")
-        return self._loaded()
-
-    def _needs_upload(self) -> bool:
-        return False
-
-    def _made_schedule(self) -> Schedule:
-        """Returns how the program is put on IPUs."""
-        options, is_trained = self._options, self._training is not None
-        checks.check(options, self._flow, is_trained)
-        checks.check_exchange(options, self._model.exchange_strategies)
-        ipus = self._device.numIpus // self._replicas
-        made = schedule_options.schedule_of(
-            self._model, options, ipus, self._host.values, is_trained
-        )
-        schedule_options.check_pipeline(made, self._model, options, self._flow, self._training)
-        return made
-
-    def _check_replicas(self) -> None:
-        """Refuses devices that replicas cannot share."""
-        ipus = self._device.numIpus
-        if ipus % self._replicas:
-            raise popart_exception(
-                f"For replicated graphs the number of IPUs must be divisible by the replication "
-                f"factor. Received: {ipus} IPUs, {self._replicas} replicas"
-            )
-
-    def _check_excluded_patterns(self) -> None:
-        """Refuses nodes that exclude patterns which there are not."""
-        for node in self._model.nodes:
-            for attribute in node.attribute:
-                if attribute.name == EXCLUDED_PATTERNS:
-                    for name in attribute.strings:
-                        check_name(name.decode())
-
-    def _check_graphs(self) -> None:
-        """Refuses IPUs that nothing is placed on."""
-        ipus = self._device.numIpus
-        if self._options.virtualGraphMode is VirtualGraphMode.Off and ipus != self._replicas:
-            raise popart_exception(
-                f"The replication factor, {self._replicas}, needs to be equal to the number of "
-                f"IPUs, {ipus}, when virtual graphs are off."
-            )
-        places.check(self._schedule.places, ipus // self._replicas)
-
-    def _check_anchors(self) -> None:
-        """Refuses anchors that are no tensors."""
-        for name in self._flow.anchors():
-            if name in self._ids():
-                continue
-            added = ""
-            if name.startswith(GRADIENT) and name[len(GRADIENT) :] in self._ids():
-                added = f" {name[len(GRADIENT) :]} is a tensor, but does not lead to the loss."
-            raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors.{added}")
 
 
 # Words of the error of an op of a type that the device has no code for.
@@ -328,7 +480,7 @@ EXCEPTED = "Tiles in excepted state"
 
 
 def _launched(program: programs.Program, samples: Any) -> Any:
-    """Returns what a run of a program sends; what stops a program is an error of Poplar's."""
+    """Runs a program and returns its anchors; an error that stops it is one of Poplar's."""
     try:
         return program.run(samples)
     except tf.errors.OpError as error:

@@ -11,6 +11,7 @@ from tensorflow_ipu.frontends.popart.model import loading
 from tensorflow_ipu.frontends.popart.options.patterns import Patterns
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
 from tensorflow_ipu.frontends.popart.sessions.core import SessionCore
+from tensorflow_ipu.frontends.popart.sessions.setup import Setup
 from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo, IWeightsIO
 
 _CONSTANT = (
@@ -43,7 +44,6 @@ class InferenceSessionCore(SessionCore):
             userOptions: the options.
             name: name of the session.
         """
-        self._name = name
         proto = loading.load(model)
         if not dataFlow.nAnchors():
             raise popart_exception("User must specify an anchor tensor when doing inference.")
@@ -54,11 +54,13 @@ class InferenceSessionCore(SessionCore):
                 "Automatic loss scaling is only available when training. Set "
                 "SessionOptions.automaticLossScalingSettings.enabled to False for inference."
             )
-        self._set_up(proto, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions)
+        super().__init__(
+            Setup(name, proto, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions)
+        )
 
     def getAllTensorIds(self) -> set[str]:
         """Returns the ids of all tensors."""
-        return self._ids()
+        return self._setup.tensor_ids()
 
     def writeWeights(self, arg0: IWeightsIO) -> None:
         """Takes the host's values of weights from arrays; see `TrainingSessionCore`.
@@ -69,7 +71,7 @@ class InferenceSessionCore(SessionCore):
         Raises:
             popart_runtime_error: If weights are constant.
         """
-        if self._options.constantWeights:
+        if self._setup.options.constantWeights:
             raise popart_runtime_error(_CONSTANT.format("writeWeights"))
         super().writeWeights(arg0)
 
@@ -87,7 +89,7 @@ class InferenceSessionCore(SessionCore):
         Raises:
             popart_runtime_error: If weights are constant.
         """
-        if self._options.constantWeights:
+        if self._setup.options.constantWeights:
             raise popart_runtime_error(_CONSTANT.format("resetHostWeights"))
         super().resetHostWeights(
             modelProtoOrFilename, ignoreWeightsInModelWithoutCorrespondingHostWeight
@@ -102,15 +104,15 @@ class InferenceSessionCore(SessionCore):
 
     def areHostWeightsInSync(self) -> bool:
         """Returns whether the host's values of weights are those of the device."""
-        return self._is_in_sync
+        return self._weights.is_in_sync
 
     def markHostWeightsInSync(self) -> None:
         """Notes that the host's values of weights are those of the device."""
-        self._is_in_sync = True
+        self._weights.is_in_sync = True
 
     def markHostWeightsOutOfSync(self) -> None:
         """Notes that the device's values of weights may have changed."""
-        self._is_in_sync = False
+        self._weights.is_in_sync = False
 
     def setEngineIsLoaded(self, isLoaded: bool) -> None:
         """Notes whether the program is on the device.
@@ -119,7 +121,4 @@ class InferenceSessionCore(SessionCore):
             isLoaded: whether it is; if not, the next run needs `loadEngineAndConnectStreams`.
         """
         if not isLoaded:
-            self._unload()
-
-    def _needs_upload(self) -> bool:
-        return not self._options.constantWeights and self._must_upload and bool(self._host.values)
+            self._program.unload()

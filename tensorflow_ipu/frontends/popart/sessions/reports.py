@@ -1,49 +1,65 @@
-"""`ReportMethods`: what a session tells of its program: memory, cycles, its graph."""
+"""Reports of the program of a session: memory, cycles, its graph."""
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
 from typing import Any
 
-from tensorflow_ipu.frontends.popart.enums import Instrumentation, IrSerializationFormat
+from onnx import helper
+
+from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.frontends.common import profiles
+from tensorflow_ipu.frontends.popart.dataflow import DataFlow
+from tensorflow_ipu.frontends.popart.enums import Instrumentation
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
-from tensorflow_ipu.frontends.popart.sessions.base import SessionBase
-from tensorflow_ipu.frontends.popart.sessions.ir import Ir
+from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
+from tensorflow_ipu.frontends.popart.sessions.device_program import DeviceProgram
+from tensorflow_ipu.frontends.popart.sessions.executable_files import ExecutableFiles
+from tensorflow_ipu.frontends.popart.sessions.setup import Setup
 from tensorflow_ipu.frontends.pva import Report
 from tensorflow_ipu.profiler.report_data import Executions, options_of
 
 _INNER = "inner_ipu_"
 
 
-class ReportMethods(SessionBase):
-    """The methods of a session that report."""
+class SessionReports:
+    """Reports of the program of a session."""
 
-    def getSummaryReport(self, resetProfile: bool = True) -> str:
-        """Returns memory and time of the program as text.
+    def __init__(self, setup: Setup, program: DeviceProgram, files: ExecutableFiles) -> None:
+        """Takes the program.
 
         Args:
-            resetProfile: whether the original forgets what was executed; reports here always have
-                all runs.
+            setup: options and device.
+            program: the program.
+            files: the file that the program came from, if any.
+        """
+        self._setup = setup
+        self._program = program
+        self._files = files
+
+    def __repr__(self) -> str:
+        return f"SessionReports[{self._setup.name}]"
+
+    def summary(self) -> str:
+        """Returns memory and time of the program as text.
 
         Raises:
             popart_runtime_error: If the session is not prepared, or its program is from a file.
         """
-        text = str(self.getReport())
-        if not self._is_profiled():
-            text += "\nExecution profiling not enabled\n"
-        return text
+        text = str(self.report())
+        return text if self._is_profiled() else f"{text}\nExecution profiling not enabled\n"
 
-    def getReport(self) -> Report:
-        """Returns memory and time of the program: a report of `pva`, and of `ipu.profiler`.
+    def report(self) -> Report:
+        """Returns memory and time of the program.
 
         Raises:
             popart_runtime_error: If the session is not prepared, or its program is from a file.
         """
         executable = self._reported()
         executions = Executions(executable.launches, executable.seconds)
-        return Report.from_plan(self._plan(), options_of(executable), executions)
+        return Report.from_plan(self._program.plan(), options_of(executable), executions)
 
-    def getSerializedGraph(self) -> bytes:
+    def serialized_graph(self) -> bytes:
         """Returns the functions of the compiled program as a serialized `FunctionDefLibrary`.
 
         Raises:
@@ -51,32 +67,30 @@ class ReportMethods(SessionBase):
         """
         return bytes(self._reported().library.SerializeToString(deterministic=True))
 
-    def getCycleCount(self, id: str = "") -> int:  # noqa: A002
+    def cycles(self, counter: str) -> int:
         """Returns the modelled cycles of one run.
 
         Args:
-            id: "" for the whole run; "inner_ipu_0" and so on for an IPU.
+            counter: "" for the whole run; "inner_ipu_0" and so on for an IPU.
 
         Raises:
-            popart_runtime_error: If nothing was run, cycles are not counted, or there is no such
-                counter.
+            popart_runtime_error: If cycles are not counted, or there is no such counter.
         """
-        if not self._runs or self._executable is None:
-            raise popart_runtime_error("Must call run before getCycleCount.")
-        if not self._options.instrumentWithHardwareCycleCounter:
+        if not self._setup.options.instrumentWithHardwareCycleCounter:
             raise popart_runtime_error(
                 "SessionOption 'instrumentWithHardwareCycleCounter' must be True to count cycles."
             )
-        if id not in self._counters():
+        counters = self._counters()
+        if counter not in counters:
             raise popart_runtime_error(
-                f"Invalid id for cycle counter: '{id}'. There are: "
-                f"{', '.join(map(repr, self._counters()))}. Make sure you have set "
+                f"Invalid id for cycle counter: '{counter}'. There are: "
+                f"{', '.join(map(repr, counters))}. Make sure you have set "
                 "SessionOption::hardwareInstrumentations correctly."
             )
-        timeline = self._plan().timeline
-        if not id:
+        timeline = self._program.plan().timeline
+        if not counter:
             return round(timeline.cycles)
-        ipu = int(id[len(_INNER) :]) % self._executable.ipus_used
+        ipu = int(counter[len(_INNER) :]) % self._program.compiled().ipus_used
         return round(
             sum(
                 segment.cycles
@@ -85,41 +99,100 @@ class ReportMethods(SessionBase):
             )
         )
 
-    def getIr(self) -> Ir:
-        """Returns the graph of the session, to look at."""
-        return Ir(self._model, self._options, self._flow, self._name, self._training is not None)
-
-    def _serializeIr(self, format: IrSerializationFormat) -> str:  # noqa: A002
-        """Returns the nodes of the graph as JSON; "" if the program is from a file.
+    def write(self, owner: Any, kept: Path | None) -> None:
+        """Writes the report files that engine options request, or restores those of the cache.
 
         Args:
-            format: JSON.
+            owner: the session; when it is gone, the files get its executions.
+            kept: the folder where the compiled program is kept; None if it is not.
+
+        Raises:
+            OSError: If they cannot be written.
         """
-        if self._is_from_file:
-            return ""
-        return json.dumps(self.getIr().to_dict())
+        executable = self._program.compiled()
+        engine = self._setup.options.engineOptions
+        profile = profiles.Profile.asked_for(self._setup.name, engine, executable.system)
+        if profile is None:
+            return
+        if self._files.folder is not None and profile.restore(self._files.folder):
+            return
+        report = Report.from_plan(self._program.plan(), options_of(executable), Executions())
+        profile.write(owner, executable, report)
+        if kept is not None:
+            profile.store(kept)
 
     def _counters(self) -> list[str]:
-        kinds = self._options.hardwareInstrumentations
-        inner = [f"{_INNER}{ipu}" for ipu in range(self._device.numIpus)]
+        kinds = self._setup.options.hardwareInstrumentations
+        inner = [f"{_INNER}{ipu}" for ipu in range(self._setup.device.numIpus)]
         return [
             *([""] if Instrumentation.Outer in kinds else []),
             *(inner if Instrumentation.Inner in kinds else []),
         ]
 
-    def _reported(self) -> Any:
+    def _reported(self) -> Executable:
         """Returns the compiled program, if there are reports of it."""
-        if self._executable is None:
+        if self._program.executable is None:
             raise popart_runtime_error(
                 "The session must have been prepared before a report can be fetched. Call "
                 "prepareDevice."
             )
-        if self._is_from_file:
+        if self._files.has_loaded:
             raise popart_runtime_error("Unable to get reports when using a cached executable.")
-        return self._executable
+        return self._program.executable
 
     def _is_profiled(self) -> bool:
         return any(
             name.startswith("autoReport.") and str(value).lower() == "true"
-            for name, value in self._options.engineOptions.items()
+            for name, value in self._setup.options.engineOptions.items()
         )
+
+
+class Ir:
+    """The graph of a session: its nodes and their tensors, read only."""
+
+    def __init__(self, setup: Setup) -> None:
+        """Takes the graph.
+
+        Args:
+            setup: model and options of the session.
+        """
+        self._setup = setup
+
+    def __repr__(self) -> str:
+        return f"Ir[{self._setup.name} {len(self._setup.model.nodes)} nodes]"
+
+    def getSessionName(self) -> str:
+        """Returns the name of the session."""
+        return self._setup.name
+
+    def getSessionOptions(self) -> SessionOptions:
+        """Returns a copy of the options of the session."""
+        return self._setup.options.copied()
+
+    def getDataFlow(self) -> DataFlow:
+        """Returns batches and anchors."""
+        return self._setup.flow
+
+    def isTraining(self) -> bool:
+        """Returns whether the session trains."""
+        return self._setup.training is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the nodes of the main graph, as data for JSON."""
+        return {"maingraph": [_node(node) for node in self._setup.model.nodes]}
+
+
+def _node(node: Any) -> dict[str, Any]:
+    attributes = {
+        attribute.name: str(helper.get_attribute_value(attribute))
+        for attribute in node.attribute
+        if not attribute.g.node and not attribute.t.dims
+    }
+    return {
+        "type": node.op_type,
+        "domain": node.domain or "ai.onnx",
+        "name": node.name,
+        "inputs": [{"name": name} for name in node.input],
+        "outputs": [{"name": name} for name in node.output],
+        "attributes": attributes,
+    }

@@ -71,7 +71,7 @@ def test_a_pipeline_computes_what_the_plain_program_does(plain, replicas, recomp
         assert roles["w1"] == ("weight", 0) and roles["w2"] == ("weight", 1)
         assert roles["Accum___w2"] == ("accumulator", 1)
         assert roles["Accl1___w2"] == ("optimizer state", 1)
-        timing = trained.session._executable.plan.timeline.schedule
+        timing = trained.session._program.executable.plan.timeline.schedule
         assert timing is not None
 
 
@@ -151,7 +151,7 @@ def inference(stages, batches, chosen):
         results = session.initAnchorArrays()
         data = np.arange(2 * batches, dtype=np.float32).reshape(batches, 2)
         session.run(popart.PyStepIO({x: data}, results))
-        return data, results[y], session._executable
+        return data, results[y], session._program.executable
 
 
 def test_inference_is_pipelined_over_the_batches_of_a_step():

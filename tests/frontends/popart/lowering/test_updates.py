@@ -220,7 +220,7 @@ def test_a_loss_scale_follows_the_gradients():
         assert counts.shape == (8, 2, 2, 2)
         np.testing.assert_array_equal(counts.sum(-1)[:, 1], 2 * counts.sum(-1)[:, 0])
         assert (np.diff(counts, axis=1) >= 0).all() and (counts[0, 0].sum(-1) > 0).all()
-        factor = trained.session._program.variables["lossScaleUpdateFactor"].numpy()
+        factor = trained.session._program.loaded.variables["lossScaleUpdateFactor"].numpy()
         assert factor * 2 in (powers[-1] / 2, powers[-1] * 2)
 
 

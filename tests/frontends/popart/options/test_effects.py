@@ -42,7 +42,7 @@ def infer(build, arrays, **values):
         session.prepareDevice()
         results = session.initAnchorArrays()
         session.run(popart.PyStepIO(dict(zip(names, arrays)), results))
-        return results[result], session._executable
+        return results[result], session._program.executable
 
 
 def test_options_that_are_ignored_are_said_once(caplog):
@@ -84,7 +84,7 @@ def test_options_reach_the_plan():
     )
     chosen.matmulOptions["availableMemoryProportion"] = "0.25"
     with Trained(popart.SGD({}), options=chosen) as trained:
-        settings = trained.session._executable.settings
+        settings = trained.session._program.executable.settings
         assert settings.recompute and not settings.outlining and not settings.prefetch
         assert (settings.io_tiles, settings.matmul_proportion) == (32, 0.25)
         found = models.summed(models.start(), trained.data)

@@ -1,7 +1,7 @@
-"""`ExecutableMethods`: compiled programs in files, and the cache of them.
+"""`ExecutableFiles`: files of compiled programs, and the cache of them.
 
-A file is a zip archive: what `compiler.store` writes of a compiled program, `popart.json`, which
-says what session it is for, and the values of weights as arrays of NumPy.
+A file is a zip archive: the members that `compiler.store` writes for a compiled program,
+`popart.json` with the digest of its session, and the values of weights as arrays of NumPy.
 """
 
 from __future__ import annotations
@@ -19,18 +19,15 @@ import numpy as np
 import onnx
 
 from tensorflow_ipu.compiler import store
-from tensorflow_ipu.frontends.common import executable_cache, logs, profiles
+from tensorflow_ipu.frontends.common import executable_cache
 from tensorflow_ipu.frontends.popart.debugging.context import remove_lines
 from tensorflow_ipu.frontends.popart.enums import DeviceType
 from tensorflow_ipu.frontends.popart.errors import (
-    OutOfMemoryError,
     popart_exception,
     popart_runtime_error,
 )
-from tensorflow_ipu.frontends.popart.sessions import debug_ops, planning_lines, schedule_files
-from tensorflow_ipu.frontends.popart.sessions.base import SessionBase
-from tensorflow_ipu.frontends.pva import Report
-from tensorflow_ipu.profiler.report_data import Executions, options_of
+from tensorflow_ipu.frontends.popart.sessions.device_program import DeviceProgram
+from tensorflow_ipu.frontends.popart.sessions.setup import Setup
 from tensorflow_ipu.util import archives, private_files
 from tensorflow_ipu.util.notices import warn_once
 
@@ -41,22 +38,37 @@ _COMPILED_FOR = (DeviceType.Ipu, DeviceType.OfflineIpu)
 _NOT_IN_PROGRAM = ("cachePath", "enableEngineCaching", "enableVariablesCaching", "logDir")
 
 
-class ExecutableMethods(SessionBase):
-    """The methods of a session about compiled programs in files."""
+class ExecutableFiles:
+    """Files of the compiled program of a session, and its entry in the cache.
 
-    #: The folder of the file that the program is from, if it is from one.
-    _loaded_from: Path | None = None
+    Attributes:
+        has_loaded: Whether the program came from a file.
+        folder: The folder of that file; None if there is none.
+    """
 
-    def saveExecutable(
-        self, path: str, savePopartMetadata: bool = True, saveVariables: bool = True
-    ) -> None:
+    def __init__(self, setup: Setup, program: DeviceProgram) -> None:
+        """Takes the program.
+
+        Args:
+            setup: model, options and device.
+            program: the program to save.
+        """
+        self.has_loaded = False
+        self.folder: Path | None = None
+        self._setup = setup
+        self._program = program
+
+    def __repr__(self) -> str:
+        return f"ExecutableFiles[{self._setup.name} {self.folder}]"
+
+    def save(self, path: str, has_metadata: bool = True, has_weights: bool = True) -> None:
         """Writes the compiled program to a file.
 
         Args:
-            path: the file, or a folder to put it into; folders that are missing are made.
-            savePopartMetadata: whether to write what session it is for; a file without that cannot
-                be loaded by a session.
-            saveVariables: whether to write the host's values of weights.
+            path: the file, or its folder; missing folders are made.
+            has_metadata: whether to write the digest of the session, without which no session
+                loads the file.
+            has_weights: whether to write the host's values of weights.
 
         Raises:
             popart_exception: If programs for this type of device cannot be saved.
@@ -64,19 +76,20 @@ class ExecutableMethods(SessionBase):
             OSError: If it cannot be written.
         """
         self._check_device()
-        if self._executable is None:
+        if self._program.executable is None:
             raise popart_runtime_error(
                 "There is no compiled engine to save. Did you forget to call prepareDevice?"
             )
-        members: dict[str, Any] = {_MEMBER: self._metadata()} if savePopartMetadata else {}
-        weights = self._host.values if saveVariables else {}
-        store.save(self._executable, _target(path), {**members, **_as_members(weights)})
+        members: dict[str, Any] = {_MEMBER: self._metadata()} if has_metadata else {}
+        weights = self._setup.weights.values if has_weights else {}
+        target = _target(path)
+        store.save(self._program.executable, target, {**members, **_as_members(weights)})
 
-    def saveVariables(self, path: str) -> None:
+    def save_variables(self, path: str) -> None:
         """Writes the host's values of weights to a file.
 
         Args:
-            path: the file, or a folder to put it into; folders that are missing are made.
+            path: the file, or its folder; missing folders are made.
 
         Raises:
             popart_exception: If programs for this type of device cannot be saved.
@@ -86,17 +99,17 @@ class ExecutableMethods(SessionBase):
         with private_files.replacing(_target(path)) as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
                 archive.writestr(_MEMBER, self._metadata())
-                for name, content in _as_members(self._host.values).items():
+                for name, content in _as_members(self._setup.weights.values).items():
                     archive.writestr(name, content)
 
-    def loadExecutable(self, filename: str) -> None:
-        """Takes the compiled program from a file that a session of the same program has saved.
+    def load(self, filename: str) -> None:
+        """Takes the compiled program and the weights of a file.
 
         Args:
-            filename: the file; values of weights that it has become those of the host.
+            filename: the file, which a session of the same program has saved.
 
         Raises:
-            popart_exception: If it cannot be read, or is that of another program.
+            popart_exception: If it cannot be read, or has another program.
         """
         if not os.path.isfile(filename):
             raise popart_exception(f"Could not open file: {filename}")
@@ -104,15 +117,14 @@ class ExecutableMethods(SessionBase):
             self._read(Path(filename))
         except (OSError, ValueError) as error:
             raise popart_exception(f"Could not load the executable {filename}: {error}") from error
-        self._loaded_from = Path(filename).parent
+        self.folder = Path(filename).parent
         executable_cache.log_loading(filename)
 
-    def compileAndExport(self, filename: str, err: OutOfMemoryError | None) -> None:
-        """Compiles the program for its device without loading it, and writes it to a file.
+    def export_target(self, filename: str) -> Path:
+        """Returns the file to export to.
 
         Args:
-            filename: the file, or a folder to put it into; folders that are missing are made.
-            err: where an error about memory goes; if it is None, it is raised.
+            filename: the file, or its folder; missing folders are made.
 
         Raises:
             popart_exception: If programs for this type of device cannot be saved.
@@ -122,67 +134,46 @@ class ExecutableMethods(SessionBase):
         target = _target(filename)
         if not os.access(target.parent, os.W_OK):
             raise OSError(f"Unable to write to {target.parent}.")
-        self._prepare(False, err)
-        if self._executable is not None:
-            self.saveExecutable(os.fspath(target))
-            self._profile(target.parent)
+        return target
 
-    def _prepare(self, loads: bool, err: OutOfMemoryError | None) -> None:
-        """Compiles the program, and loads it if that is asked for."""
-        raise NotImplementedError
+    def look_up(self) -> Path | None:
+        """Looks for the program in the cache, before it is compiled.
 
-    def _compile_or_load(self) -> None:
-        """Compiles the program, and keeps it in the cache if there is one."""
+        Returns:
+            The file of the program in the cache, which may be missing; None without a cache.
+        """
         entry = self._cache_entry()
-        if not self._is_from_file:
+        if not self.has_loaded:
             if entry is None or not entry.is_there(lambda path: self._read(path, False)):
                 executable_cache.log_compiling()
             else:
-                self._loaded_from = entry.path.parent
-        self._compile()
-        self._profile(None if entry is None else entry.path.parent)
-        debug_ops.record_program(self._compiled())
-        if self._options.serializedPoprithmsShiftGraphsDir:
-            folder = self._options.serializedPoprithmsShiftGraphsDir
-            schedule_files.write(self._model.nodes, folder, self._name)
-        logs.Logger("devicex").info("Graph compiled")
-        trains, memory = self._training is not None, self._device.chip.memory_per_tile
-        planning_lines.log(self._model.nodes, self._options, memory, trains)
-        if entry is not None and not self._is_from_file:
-            self.saveExecutable(os.fspath(entry.path), True, self._options.enableVariablesCaching)
+                self.folder = entry.path.parent
+        return None if entry is None else entry.path
 
-    def _profile(self, kept: Path | None) -> None:
-        """Writes the report that engine options ask for, or takes that of a loaded program.
+    def keep(self, cached: Path | None) -> None:
+        """Writes the compiled program to the cache, unless it came from a file.
 
         Args:
-            kept: the folder where the compiled program is kept; None if it is not.
+            cached: the file in the cache; None without a cache.
         """
-        executable = self._compiled()
-        engine = self._options.engineOptions
-        profile = profiles.Profile.asked_for(self._name, engine, executable.system)
-        if profile is None:
-            return
-        if self._loaded_from is not None and profile.restore(self._loaded_from):
-            return
-        plan = self._plan()
-        report = Report.from_plan(plan, options_of(executable), Executions())
-        profile.write(self, executable, report)
-        if kept is not None:
-            profile.store(kept)
+        if cached is not None and not self.has_loaded:
+            self.save(os.fspath(cached), True, self._setup.options.enableVariablesCaching)
 
     def _cache_entry(self) -> executable_cache.Entry | None:
-        """Returns the place of the program in the cache; None if there is no cache."""
-        if not self._options.enableEngineCaching or self._device.type not in _COMPILED_FOR:
+        """Returns the entry of the program in the cache; None if there is no cache."""
+        options = self._setup.options
+        if not options.enableEngineCaching or self._setup.device.type not in _COMPILED_FOR:
             return None
-        return executable_cache.Entry(self._options.cachePath, self._digest())
+        return executable_cache.Entry(options.cachePath, self._digest())
 
     def _read(self, path: Path, takes_weights: bool = True) -> None:
         """Reads a file of a program.
 
         Raises:
             OSError: If it cannot be read.
-            ValueError: If it is something else, or that of another program.
+            ValueError: If it is no such file, or has another program.
         """
+        host = self._setup.weights.values
         with archives.reading(path, "an executable of a session of PopART") as archive:
             if _MEMBER not in archive.namelist():
                 raise ValueError("it was saved without savePopartMetadata")
@@ -192,27 +183,29 @@ class ExecutableMethods(SessionBase):
                     "it is that of another program: model, options, optimizer, anchors or device "
                     "differ"
                 )
-            values = self._host.values if takes_weights else {}
+            values = host if takes_weights else {}
             weights = {name: _read_array(archive, name, value) for name, value in values.items()}
         for name, value in weights.items():
             if value is not None:
-                self._host.values[name][...] = value
-        self._is_from_file = True
+                host[name][...] = value
+        self.has_loaded = True
 
     def _check_device(self) -> None:
-        if self._device.type not in _COMPILED_FOR:
+        device = self._setup.device.type
+        if device not in _COMPILED_FOR:
             raise popart_exception(
-                f"Executables for device type {self._device.type} cannot be saved. Use "
+                f"Executables for device type {device} cannot be saved. Use "
                 "acquireAvailableDevice or createOfflineIPUDevice."
             )
 
     def _metadata(self) -> str:
-        return json.dumps({"program": self._digest(), "session": self._name})
+        return json.dumps({"program": self._digest(), "session": self._setup.name})
 
     def _digest(self) -> str:
-        """Returns a hash of all that the program depends on."""
+        """Returns a hash of everything that the program depends on."""
+        setup = self._setup
         proto = onnx.ModelProto()
-        proto.CopyFrom(self._model.proto)
+        proto.CopyFrom(setup.model.proto)
         for tensor in proto.graph.initializer:
             for field in ("raw_data", "float_data", "int32_data", "int64_data", "uint64_data"):
                 tensor.ClearField(field)
@@ -220,13 +213,14 @@ class ExecutableMethods(SessionBase):
         proto.graph.name = ""
         remove_lines(proto.graph)
         del proto.metadata_props[:]
-        changed = self._options.changed()
-        anchors = [(name, repr(self._flow.art(name))) for name in self._flow.anchors()]
+        changed = setup.options.changed()
+        anchors = [(name, repr(setup.flow.art(name))) for name in setup.flow.anchors()]
+        training, device = setup.training, setup.device
         parts = [
             {name: repr(changed[name]) for name in sorted(changed) if name not in _NOT_IN_PROGRAM},
-            (anchors, self._flow.batchesPerStep()),
-            (self._device.numIpus, self._device.tilesPerIPU, self._device.ipuVersion),
-            self._training and (self._training.loss, self._training.optimizer.described()),
+            (anchors, setup.flow.batchesPerStep()),
+            (device.numIpus, device.tilesPerIPU, device.ipuVersion),
+            training and (training.loss, training.optimizer.described()),
         ]
         text = repr(parts).encode()
         return hashlib.sha256(proto.SerializeToString(deterministic=True) + text).hexdigest()

@@ -1,14 +1,17 @@
-"""`HostWeights`: the host's values of weights and optimizer state, and the model that has them."""
+"""`HostWeights`: the host's values of weights and optimizer state, and their transfers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
+import tensorflow as tf
 from onnx import helper
+from tensorflow.python.eager import context as eager_context
 
+from tensorflow_ipu.distributed import transport
 from tensorflow_ipu.frontends.popart.errors import (
     popart_internal_exception,
     popart_runtime_error,
@@ -20,34 +23,76 @@ from tensorflow_ipu.util import private_files
 
 
 class HostWeights:
-    """The host's values.
+    """The host's values of weights and optimizer state.
 
     Attributes:
-        values: Those of weights, then of the state of the optimizer, by id.
+        values: The values by id: weights, then the state of the optimizer.
+        must_upload: Whether the device lacks these values.
+        is_in_sync: Whether host and device have the same values.
     """
 
     def __init__(
         self,
         values: Mapping[str, np.ndarray],
-        returned: Mapping[str, Sequence[int]] | None = None,
+        returned: Mapping[str, Sequence[int]],
+        streamed: Collection[str],
     ) -> None:
-        """Takes the values at the start, which are copied.
+        """Copies the values at the start.
 
         Args:
             values: the values by id.
-            returned: for what all replicas return, the group of each replica.
+            returned: the group of each replica, for weights that all replicas return.
+            streamed: the ids of values that move between host and device.
         """
         self.values = {name: np.array(value) for name, value in values.items()}
-        self._returned = dict(returned or {})
+        self.must_upload = True
+        self.is_in_sync = True
+        self._returned = dict(returned)
+        self._streamed = streamed
 
     def __repr__(self) -> str:
         return f"HostWeights[{len(self.values)}]"
 
-    def read(self, weights: IWeightsIO) -> None:
-        """Writes the values into arrays of the user's.
+    def upload(self, variables: Mapping[str, tf.Variable]) -> None:
+        """Brings the values to the device.
 
         Args:
-            weights: the arrays; those of unknown weights stay as they are.
+            variables: the variables of the program, by id.
+        """
+        with eager_context.eager_mode():
+            for name in self._streamed:
+                variables[name].assign(self.values[name])
+        self.must_upload = False
+        self.is_in_sync = True
+
+    def download(self, variables: Mapping[str, tf.Variable]) -> None:
+        """Brings the device's values to the host.
+
+        Args:
+            variables: the variables of the program, by id.
+        """
+        with eager_context.eager_mode():
+            for name in self._streamed:
+                self.values[name][...] = variables[name].numpy()
+        self.is_in_sync = True
+
+    def broadcast(self, rank: int) -> None:
+        """Gives the values of one process to all.
+
+        Args:
+            rank: number of the process.
+        """
+        if transport.count() > 1:
+            with eager_context.eager_mode():
+                for name, value in self.values.items():
+                    meeting = f"popart_weights_{name}"
+                    value[...] = transport.from_instance(tf.constant(value), rank, meeting).numpy()
+
+    def read(self, weights: IWeightsIO) -> None:
+        """Writes the values into the user's arrays.
+
+        Args:
+            weights: the arrays; arrays of unknown weights do not change.
 
         Raises:
             popart_runtime_error: If an array has another size.
@@ -64,7 +109,7 @@ class HostWeights:
             target.reshape(-1)[:] = value.reshape(-1).view(target.dtype)
 
     def _read(self, name: str) -> np.ndarray:
-        """Returns what users read of a value."""
+        """Returns a value in the layout that users read."""
         value, groups = self.values[name], self._returned.get(name)
         if groups is None:
             return value
@@ -72,10 +117,10 @@ class HostWeights:
         return np.ascontiguousarray(rows[list(groups)])
 
     def write(self, weights: IWeightsIO) -> None:
-        """Takes values from arrays of the user's.
+        """Takes the values of the user's arrays.
 
         Args:
-            weights: the arrays; those of unknown weights do not count.
+            weights: the arrays; arrays of unknown weights are ignored.
 
         Raises:
             popart_internal_exception: If an array has another shape or type.
@@ -97,10 +142,10 @@ class HostWeights:
 
         Args:
             model: its bytes or its file.
-            ignores_unknown: whether weights that are not here do not count.
+            ignores_unknown: whether unknown weights are ignored instead of refused.
 
         Raises:
-            popart_runtime_error: If there are others, or of other shapes or types.
+            popart_runtime_error: If a weight is unknown, or has another shape or type.
         """
         for tensor in loading.load(model).graph.initializer:
             if tensor.name not in self.values:
@@ -114,6 +159,7 @@ class HostWeights:
                     f"{list(array.shape)} and {value.dtype} {list(value.shape)}."
                 )
             value[...] = array
+        self.must_upload = True
 
     def save(self, model: onnx.ModelProto, filename: str) -> None:
         """Writes a model with these values.

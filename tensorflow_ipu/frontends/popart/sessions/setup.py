@@ -1,0 +1,346 @@
+"""`Setup`: the model, options and schedule of a session, read and checked."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tensorflow_ipu.frontends.common.replica_groups import ReplicaGrouping
+from tensorflow_ipu.frontends.popart.dataflow import DataFlow
+from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
+from tensorflow_ipu.frontends.popart.enums import (
+    DeviceConnectionType,
+    SyntheticDataMode,
+    VirtualGraphMode,
+)
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.lowering import places, survey
+from tensorflow_ipu.frontends.popart.lowering.loss_scales import FINAL
+from tensorflow_ipu.frontends.popart.lowering.schedules import Schedule
+from tensorflow_ipu.frontends.popart.lowering.steps import Step
+from tensorflow_ipu.frontends.popart.lowering.training import (
+    ACCUMULATOR,
+    GRADIENT,
+    UPDATED,
+    Training,
+)
+from tensorflow_ipu.frontends.popart.model import imports, loading
+from tensorflow_ipu.frontends.popart.ops.kinds import Numerics
+from tensorflow_ipu.frontends.popart.optimizers import clipping
+from tensorflow_ipu.frontends.popart.optimizers.optimizer import Optimizer
+from tensorflow_ipu.frontends.popart.options import checks
+from tensorflow_ipu.frontends.popart.options.patterns import (
+    EXCLUDED_PATTERNS,
+    Patterns,
+    check_name,
+)
+from tensorflow_ipu.frontends.popart.options.planned import program_options
+from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
+from tensorflow_ipu.frontends.popart.sessions import schedule_options
+from tensorflow_ipu.frontends.popart.sessions.host_weights import HostWeights
+from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo
+from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
+
+
+class Setup:
+    """Everything that a session knows before it compiles; all its parts share it.
+
+    Attributes:
+        name: The name of the session.
+        options: A copy of the session options.
+        patterns: A copy of the patterns.
+        device: The device.
+        flow: A copy of batches and anchors.
+        accumulation: Micro-batches of a batch.
+        replicas: Replicas in this process.
+        total_replicas: Replicas in all processes.
+        training: How weights are trained; None for inference.
+        model: The model.
+        survey: Shapes, types and trained weights.
+        groupings: Replica groupings of variables that differ between groups, by id.
+        weights: The host's values of weights and optimizer state.
+        schedule: The placement of the program on IPUs.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: Any,
+        flow: DataFlow,
+        device: DeviceInfo,
+        shapes: InputShapeInfo,
+        patterns: Patterns,
+        options: SessionOptions,
+        training: Training | None = None,
+    ) -> None:
+        """Reads the model, checks it, and makes the host's weights.
+
+        Args:
+            name: the name of the session.
+            model: its bytes, its file, or the model itself.
+            flow: batches and anchors.
+            device: the device.
+            shapes: shapes that the model leaves open.
+            patterns: the patterns.
+            options: the session options.
+            training: how weights are trained; None for inference.
+
+        Raises:
+            popart_exception: If the model, an anchor or an option is invalid.
+        """
+        if device is None:
+            raise popart_exception("Must pass a valid deviceInfo.")
+        patterns.check()
+        options.warn_of_ignored()
+        self.name, self.device, self.training = name, device, training
+        self.options, self.patterns = options.copied(), copy.deepcopy(patterns)
+        self.flow = DataFlow(
+            flow.batchesPerStep(), {anchor: flow.art(anchor) for anchor in flow.anchors()}
+        )
+        self.accumulation = self.options.accumulation_factor
+        self.replicas = self.options.replication_factor
+        checks.check_distribution(self.options, device.type)
+        self.total_replicas = self.options.getGlobalReplicationFactor()
+        self._check_replicas()
+        places.check_pipelining(self.options, device.numIpus // self.replicas)
+        self.model = imports.read(
+            loading.load(model), self._wanted(), shapes, self.options.strictOpVersions
+        )
+        self._check_excluded_patterns()
+        self.survey = survey.make(
+            self.model,
+            training,
+            self.total_replicas,
+            [_differentiated(anchor) for anchor in self.flow.anchors() if _is_gradient(anchor)],
+            self.numerics,
+            self.patterns.disabled,
+        )
+        self.groupings = self._weight_groupings()
+        self.weights = self._host_weights()
+        self._check_anchors()
+        if not self.model.nodes:
+            raise imports.nothing_to_compute()
+        self.schedule = self._schedule()
+
+    def __repr__(self) -> str:
+        return f"Setup[{self.name} {len(self.model.nodes)} nodes]"
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether synthetic data replaces all transfers between host and device."""
+        return self.options.syntheticDataMode is not SyntheticDataMode.Off
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the device only compiles."""
+        return self.device.connectionType is DeviceConnectionType.Never
+
+    @property
+    def keeps_weights(self) -> bool:
+        """Whether weights are constants of the program."""
+        return self.training is None and self.options.constantWeights
+
+    @property
+    def numerics(self) -> Numerics:
+        """Options that change the results of ops."""
+        return Numerics(
+            self.options.enableNonStableSoftmax,
+            self.options.groupNormStridedChannelGrouping,
+            self.patterns.isPatternEnabled("NlllWithSoftmaxGradDirect"),
+            self.patterns.isPatternEnabled("Slice2SliceSubsample"),
+        )
+
+    def step(self) -> Step:
+        """Returns the description of one run of the program."""
+        options = self.options
+        return Step(
+            self.model,
+            self.flow,
+            {name: self.info(name) for name in self.tensor_ids()},
+            self.accumulation,
+            self.total_replicas,
+            self.schedule,
+            self.training,
+            self.numerics,
+            options.enableStochasticRounding,
+            self.groupings,
+            self.survey.tracked,
+            program_options(options, self.device.type, self.schedule.recomputes),
+            options.syntheticDataMode,
+            local_replicas=self.replicas,
+        )
+
+    def scalars(self) -> Mapping[str, np.ndarray]:
+        """Returns the optimizer's numbers that can change, by id of their variables."""
+        if self.training is None:
+            return {}
+        return {**self.training.scalars(), **self.training.kept_scalars()}
+
+    def scalars_of(self, optimizer: Optimizer) -> Mapping[str, np.ndarray]:
+        """Returns the numbers of an optimizer that replaces the present one, by id.
+
+        Args:
+            optimizer: the optimizer.
+
+        Raises:
+            popart_runtime_error: If it cannot replace the present one.
+        """
+        if self.training is None:
+            return {}
+        self.training.optimizer.check_replaceable(optimizer)
+        return self.training.scalars(optimizer)
+
+    def tensor_ids(self) -> set[str]:
+        """Returns the ids of all tensors, and of gradients of the trained weights."""
+        gradients = (GRADIENT + name for name in self.survey.trained)
+        known = (self.survey.infos, self.weights.values, self.scalars(), self._training_infos())
+        return {*gradients, *(name for group in known for name in group)}
+
+    def info(self, name: str) -> TensorInfo:
+        """Returns shape and type of a tensor.
+
+        Args:
+            name: the id of the tensor, one of `tensor_ids()`.
+        """
+        made = self._training_infos()
+        values = self.weights.values
+        if name in self.survey.infos:
+            return self.survey.infos[name]
+        if name in made:
+            return made[name]
+        if _is_gradient(name):
+            return self.survey.infos[_differentiated(name)]
+        if name in values:
+            value = values[name]
+            return TensorInfo(np.asarray(value[0]) if name in self.groupings else value)
+        return TensorInfo(self.scalars()[name])
+
+    def check_graphs(self) -> None:
+        """Refuses IPUs that nothing is placed on.
+
+        Raises:
+            popart_exception: If there is such an IPU.
+        """
+        ipus = self.device.numIpus
+        if self.options.virtualGraphMode is VirtualGraphMode.Off and ipus != self.replicas:
+            raise popart_exception(
+                f"The replication factor, {self.replicas}, needs to be equal to the number of "
+                f"IPUs, {ipus}, when virtual graphs are off."
+            )
+        places.check(self.schedule.places, ipus // self.replicas)
+
+    def _training_infos(self) -> Mapping[str, TensorInfo]:
+        """Returns shape and type of tensors that the training makes in each micro-batch."""
+        if self.training is None:
+            return {}
+        made = {UPDATED + name: self.survey.infos[name] for name in self.training.trained}
+        if self.training.scale is not None:
+            made[FINAL] = TensorInfo("FLOAT", [])
+        return made
+
+    def _wanted(self) -> list[str]:
+        """Returns the tensors to compute: anchors, operands of gradients, and the loss."""
+        anchors = self.flow.anchors()
+        wanted = [_differentiated(name) if _is_gradient(name) else name for name in anchors]
+        return wanted if self.training is None else [*wanted, self.training.loss]
+
+    def _weight_groupings(self) -> Mapping[str, ReplicaGrouping]:
+        found = {}
+        for name in self.model.weights:
+            grouping = self.model.grouping(name, self.total_replicas)
+            if grouping is not None:
+                found[name] = grouping
+        return found
+
+    def _host_weights(self) -> HostWeights:
+        """Returns the host's values; prepares the training for its weights."""
+        weights = self.model.weights
+        returned = {name: self.model.returning(name, self.total_replicas) for name in weights}
+        values = {**weights, **self._optimizer_state()}
+        return HostWeights(
+            values,
+            {name: groups for name, groups in returned.items() if groups is not None},
+            [name for name in values if self._is_streamed(name)],
+        )
+
+    def _optimizer_state(self) -> dict[str, np.ndarray]:
+        """Returns the optimizer state at the start; prepares the training for its weights."""
+        if self.training is None:
+            return {}
+        weights, groups = self.model.weights, self.groupings
+        self.training = self.training.for_weights(
+            {name: weights[name] for name in self.survey.trained}
+        )
+        clipping.groups_of(self.training.optimizer.clip_norm_settings, self.training.trained)
+        state = self.training.state(weights, {n: len(g.groups()) for n, g in groups.items()})
+        self.groupings = {
+            **groups,
+            **{name: groups[of] for name in state if (of := name.partition("___")[2]) in groups},
+        }
+        given = self.model.states
+        return {name: given.get(name, value) for name, value in state.items()}
+
+    def _is_streamed(self, name: str) -> bool:
+        """Returns whether a variable moves between host and device."""
+        if self.is_synthetic:
+            return False
+        if name in self.model.weights:
+            return True
+        if name.startswith(ACCUMULATOR):
+            return not self.options.disableGradAccumulationTensorStreams
+        return not self.options.disableOptimizerStateTensorStreams
+
+    def _schedule(self) -> Schedule:
+        """Returns the placement of the program on IPUs."""
+        options, is_trained = self.options, self.training is not None
+        checks.check(options, self.flow, is_trained)
+        checks.check_exchange(options, self.model.exchange_strategies)
+        made = schedule_options.schedule_of(
+            self.model,
+            options,
+            self.device.numIpus // self.replicas,
+            self.weights.values,
+            is_trained,
+        )
+        schedule_options.check_pipeline(made, self.model, options, self.flow, self.training)
+        return made
+
+    def _check_replicas(self) -> None:
+        """Refuses devices that replicas cannot share."""
+        ipus = self.device.numIpus
+        if ipus % self.replicas:
+            raise popart_exception(
+                f"For replicated graphs the number of IPUs must be divisible by the replication "
+                f"factor. Received: {ipus} IPUs, {self.replicas} replicas"
+            )
+
+    def _check_excluded_patterns(self) -> None:
+        """Refuses nodes that exclude unknown patterns."""
+        for node in self.model.nodes:
+            for attribute in node.attribute:
+                if attribute.name == EXCLUDED_PATTERNS:
+                    for name in attribute.strings:
+                        check_name(name.decode())
+
+    def _check_anchors(self) -> None:
+        """Refuses anchors that are no tensors."""
+        ids = self.tensor_ids()
+        for name in self.flow.anchors():
+            if name in ids:
+                continue
+            added = ""
+            if _is_gradient(name) and _differentiated(name) in ids:
+                added = f" {_differentiated(name)} is a tensor, but does not lead to the loss."
+            raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors.{added}")
+
+
+def _is_gradient(name: str) -> bool:
+    return name.startswith(GRADIENT)
+
+
+def _differentiated(gradient: str) -> str:
+    """Returns the tensor of a gradient."""
+    return gradient[len(GRADIENT) :]
