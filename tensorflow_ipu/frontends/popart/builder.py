@@ -8,7 +8,7 @@ import numpy as np
 
 from tensorflow_ipu.frontends.popart.building import core, graphcore, onnx_opsets
 from tensorflow_ipu.frontends.popart.building.onnx_opsets import DEFAULT_VERSION, VERSIONS
-from tensorflow_ipu.frontends.popart.debugging.context import as_context
+from tensorflow_ipu.frontends.popart.debug_info import as_context
 from tensorflow_ipu.frontends.popart.model import external_data, loading
 
 __all__ = [

@@ -28,12 +28,10 @@ from tensorflow_ipu.frontends.popart.building.core import BuilderCore
 from tensorflow_ipu.frontends.popart.building.graphcore import AiGraphcoreOpset1
 from tensorflow_ipu.frontends.popart.building.onnx_opsets import OPSETS as _OPSETS
 from tensorflow_ipu.frontends.popart.dataflow import AnchorReturnType, DataFlow, InputSettings
-from tensorflow_ipu.frontends.popart.debugging.context import (
+from tensorflow_ipu.frontends.popart.debug_info import (
     DebugContext,
     DebugInfo,
     SourceLocation,
-)
-from tensorflow_ipu.frontends.popart.debugging.files import (
     closePoplarDebugInfo,
     initializePoplarDebugInfo,
 )

@@ -21,7 +21,7 @@ from tensorflow_ipu.frontends.popart.building.graph import ONNX_DOMAIN, ModelGra
 from tensorflow_ipu.frontends.popart.building.graphcore import AiGraphcoreOpset1
 from tensorflow_ipu.frontends.popart.building.onnx_opsets import OPSETS, OnnxOpset
 from tensorflow_ipu.frontends.popart.dataflow import InputSettings
-from tensorflow_ipu.frontends.popart.debugging.context import (
+from tensorflow_ipu.frontends.popart.debug_info import (
     LINE,
     DebugContext,
     DebugContextLike,
@@ -31,7 +31,7 @@ from tensorflow_ipu.frontends.popart.debugging.context import (
 )
 from tensorflow_ipu.frontends.popart.enums import RecomputeType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.lowering import node_types
+from tensorflow_ipu.frontends.popart.lowering import abstract_evaluation
 from tensorflow_ipu.frontends.popart.model import external_data, loading, tensors
 from tensorflow_ipu.frontends.popart.options.patterns import EXCLUDED_PATTERNS
 from tensorflow_ipu.frontends.popart.signatures import checked, refused
@@ -60,7 +60,7 @@ class BuilderCore(Annotations):
         self._parent = parent
         around = None if parent is None else parent._types
         self._types: inference.Inference = inference.Inference(
-            self.model_graph, node_types.of_node, around
+            self.model_graph, abstract_evaluation.types_of_node, around
         )
         if model is not None:
             self.model_graph.load(model)

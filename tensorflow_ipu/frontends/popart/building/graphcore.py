@@ -8,7 +8,7 @@ from typing import Any
 from tensorflow_ipu.frontends.common.replica_groups import CommGroup
 from tensorflow_ipu.frontends.popart.building.graph import GRAPHCORE_DOMAIN
 from tensorflow_ipu.frontends.popart.building.methods import CoreOpset, node
-from tensorflow_ipu.frontends.popart.debugging.context import DebugContextLike, as_context
+from tensorflow_ipu.frontends.popart.debug_info import DebugContextLike, as_context
 from tensorflow_ipu.frontends.popart.enums import (
     CollectiveOperator,
     ReductionType,

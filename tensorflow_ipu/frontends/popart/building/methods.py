@@ -11,7 +11,7 @@ import onnx
 
 from tensorflow_ipu.frontends.popart import datatypes, signatures
 from tensorflow_ipu.frontends.popart.building import arguments, texts
-from tensorflow_ipu.frontends.popart.debugging.context import as_context
+from tensorflow_ipu.frontends.popart.debug_info import as_context
 
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popart.building.core import BuilderCore

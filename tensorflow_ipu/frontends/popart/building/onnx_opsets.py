@@ -14,7 +14,7 @@ from tensorflow_ipu.frontends.popart.building import texts
 from tensorflow_ipu.frontends.popart.building.arguments import Type
 from tensorflow_ipu.frontends.popart.building.graph import ONNX_DOMAIN
 from tensorflow_ipu.frontends.popart.building.methods import CoreOpset, node, onnx_number
-from tensorflow_ipu.frontends.popart.debugging.context import DebugContext, as_context
+from tensorflow_ipu.frontends.popart.debug_info import DebugContext, as_context
 from tensorflow_ipu.frontends.popart.model import tensors
 from tensorflow_ipu.frontends.popart.signatures import checked
 

@@ -3,9 +3,6 @@
 from tensorflow_ipu.frontends.popart.dataflow import AnchorReturnType as AnchorReturnType
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow as DataFlow
 from tensorflow_ipu.frontends.popart.dataflow import InputSettings as InputSettings
-from tensorflow_ipu.frontends.popart.debugging.context import DebugContext as DebugContext
-from tensorflow_ipu.frontends.popart.debugging.context import DebugInfo as DebugInfo
-from tensorflow_ipu.frontends.popart.debugging.context import SourceLocation as SourceLocation
 from tensorflow_ipu.frontends.popart.enums import *  # noqa: F403 - all of them
 from tensorflow_ipu.frontends.popart.internal import op_classes
 from tensorflow_ipu.frontends.popart.optimizers.values import OptimizerValue as OptimizerValue

@@ -1,38 +1,226 @@
-"""`Lowering`: puts the nodes of one graph into the TensorFlow function that is being built."""
+"""`Lowering`: puts the nodes of a graph, and of graphs inside it, into a TensorFlow function."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 import tensorflow as tf
-from onnx import helper
+from onnx import helper, numpy_helper
 from tensorflow.python.eager import context as eager_context
 
+from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.sources import frames, source_map
 from tensorflow_ipu.frontends.common.logs import Logger
-from tensorflow_ipu.frontends.popart import ops  # noqa: F401 - fills the table
-from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.lowering import nodes, refusals
+from tensorflow_ipu.frontends.popart import (
+    debug_info,
+    ops,  # noqa: F401 - fills the table
+)
+from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
 from tensorflow_ipu.frontends.popart.lowering.schedules import PLAIN, Schedule
-from tensorflow_ipu.frontends.popart.lowering.subgraphs import LoweredGraph
-from tensorflow_ipu.frontends.popart.lowering.values import Value, constant
+from tensorflow_ipu.frontends.popart.lowering.services import InnerServices
 from tensorflow_ipu.frontends.popart.ops import kinds, texts
 from tensorflow_ipu.frontends.popart.ops.effects import runs_effects
 from tensorflow_ipu.frontends.popart.ops.kinds import Context, Gradient, Made, OpKind
 from tensorflow_ipu.frontends.popart.ops.unknown_inputs import unknown_input
 from tensorflow_ipu.util.notices import warn_once
 
+
+@dataclasses.dataclass(eq=False)
+class Value:
+    """What a tensor of a model holds.
+
+    Attributes:
+        tensor: The tensor of the program; None for a constant that no op has taken.
+        known: Its value when the session is made, if that is known.
+        is_constant: Whether that never changes.
+        is_weight: Whether it is a weight whose value is not known because replicas differ.
+    """
+
+    tensor: Any = None
+    known: np.ndarray | None = None
+    is_constant: bool = False
+    is_weight: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        return tuple(self._held.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """TensorFlow's type of it."""
+        return tf.as_dtype(self._held.dtype)
+
+    @property
+    def _held(self) -> Any:
+        return self.known if self.tensor is None else self.tensor
+
+
+def constant(array: np.ndarray) -> Value:
+    """Returns a value that is known and never changes.
+
+    Args:
+        array: the value.
+    """
+    return Value(None, array, True)
+
+
+# Words of TensorFlow about the type of an input.
+_OF_TYPES = re.compile(r"not in list of allowed values|Invalid dtype|Expected (bool|u?int\d+),")
+
+
+# Where TensorFlow's text turns to its own nodes.
+_OWN_NODE = re.compile(r" for '\{\{node .*", re.DOTALL)
+
+
+def handled(
+    kind: OpKind,
+    node: onnx.NodeProto,
+    arguments: Sequence[Any],
+    attributes: Mapping[str, Any],
+    error: Exception,
+) -> Any:
+    """Returns the outputs of a node whose types only the compiler refuses, or raises.
+
+    A session is made of shapes alone. So it can be made of an op that does not take a type.
+
+    Args:
+        kind: the op.
+        node: the node.
+        arguments: its inputs.
+        attributes: its attributes.
+        error: what TensorFlow said.
+
+    Raises:
+        popart_exception: If the inputs do not fit the op.
+        poplar_exception: If a program is compiled of a type that the op does not take.
+    """
+    refused = _refused_types(arguments) if _OF_TYPES.search(str(error)) else []
+    if refused and (tf.executing_eagerly() or trace.in_cluster()):
+        names = " and ".join(sorted({texts.type_name(dtype) for dtype in refused}))
+        text = f"{node.op_type} does not take {names}. Add a Cast to FLOAT before it."
+        raise _noted(poplar_exception(text), node) from error
+    if refused:
+        try:
+            return _as_floats(kind, arguments, attributes, refused[0])
+        except (ValueError, TypeError, tf.errors.OpError, popart_exception):
+            pass  # not the type alone: the first error says what it is
+    said = _OWN_NODE.sub("", str(error)).rstrip(".")
+    given = ", ".join(
+        "none" if x is None else texts.info(x) for x in arguments if x is None or tf.is_tensor(x)
+    )
+    raise _noted(
+        popart_exception(f"The inputs of {node.op_type} do not fit it: {said}. Received: {given}"),
+        node,
+    ) from error
+
+
+def _noted(error: Exception, node: onnx.NodeProto) -> Exception:
+    debug_info.add_note(error, node)
+    return error
+
+
+def _refused_types(arguments: Sequence[Any]) -> list[Any]:
+    """Returns the types of inputs that are not floating-point numbers."""
+    return [x.dtype for x in arguments if tf.is_tensor(x) and not x.dtype.is_floating]
+
+
+def _as_floats(
+    kind: OpKind, arguments: Sequence[Any], attributes: Mapping[str, Any], dtype: Any
+) -> list[Any]:
+    """Returns the outputs of an op of float32, in the type that it does not take."""
+    wide = [
+        tf.cast(x, tf.float32) if tf.is_tensor(x) and x.dtype == dtype else x for x in arguments
+    ]
+    found = kind.compute(*wide, **attributes)
+    outputs = found if isinstance(found, (list, tuple)) else [found]
+    return [tf.cast(x, dtype) if x.dtype == tf.float32 else x for x in outputs]
+
+
+class LoweredGraph:
+    """A graph inside another one, ready to be put into the function in scope.
+
+    Attributes:
+        graph: The graph.
+    """
+
+    def __init__(self, graph: onnx.GraphProto, parent: Lowering) -> None:
+        """Takes the graph.
+
+        Args:
+            graph: the graph.
+            parent: the graph around it, whose tensors its nodes can take.
+        """
+        self.graph = graph
+        self._parent = parent
+
+    def __repr__(self) -> str:
+        return f"LoweredGraph[{self.graph.name} {len(self.graph.node)} nodes]"
+
+    @property
+    def input_names(self) -> list[str]:
+        """Names of its inputs."""
+        return [value.name for value in self.graph.input]
+
+    def around(self, name: str) -> Any:
+        """Returns a tensor of the graph around it.
+
+        Args:
+            name: the tensor.
+        """
+        return self._parent.tensor(name)
+
+    def __call__(self, tensors: Sequence[Any], iteration: Any = 0) -> list[Any]:
+        """Puts the graph into the function in scope.
+
+        Args:
+            tensors: its inputs.
+            iteration: number of the iteration, if it is in a loop: its random numbers depend on it.
+
+        Returns:
+            Its outputs, which come after all that it does.
+        """
+        lowering = self._lowered(tensors, iteration)
+        with tf.control_dependencies(lowering.services.effects):
+            return [tf.identity(lowering.tensor(value.name)) for value in self.graph.output]
+
+    def finished(self, tensors: Sequence[Any]) -> Any:
+        """Puts the graph into the function in scope, for its effects.
+
+        Args:
+            tensors: its inputs.
+
+        Returns:
+            An operation that comes after all effects.
+        """
+        return tf.group(*self._lowered(tensors, 0).services.effects)
+
+    def _lowered(self, tensors: Sequence[Any], iteration: Any) -> Lowering:
+        lowering = self._parent.child(InnerServices(self._parent.services, iteration))
+        for name, tensor in zip(self.input_names, tensors):
+            lowering.values[name] = tensor if isinstance(tensor, Value) else Value(tensor)
+        for initializer in self.graph.initializer:
+            lowering.values[initializer.name] = constant(numpy_helper.to_array(initializer))
+        lowering.run(self.graph.node)
+        return lowering
+
+
 # Attributes that say where and how a node runs begin with this; they do not change its values.
 _ANNOTATION = "__"
+
+
 # Ops whose inputs have one type.
 _OF_ONE_TYPE = frozenset(
     {"Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Mean", "Concat", "Fmod", "Remainder"}
 )
+
+
 # Elements of values that are computed on the host too, because shapes may depend on them.
 _SMALL = 256
 
@@ -243,7 +431,7 @@ class Lowering:
         value = self.value(node.input[position])
         if value.known is None:
             error = popart_exception(unknown_input(kind, node, position))
-            nodes.add_note(error, node)
+            debug_info.add_note(error, node)
             raise error
         return value.known
 
@@ -254,8 +442,8 @@ class Lowering:
     def _place(self, node: onnx.NodeProto) -> Any:
         """Puts operations where the model says, with names that lead back to the node."""
         with contextlib.ExitStack() as stack:
-            scope = stack.enter_context(tf.name_scope(nodes.scope_name(node)))
-            line = nodes.line(node)
+            scope = stack.enter_context(tf.name_scope(debug_info.scope_name(node)))
+            line = debug_info.line(node)
             if line is not None and not tf.executing_eagerly():
                 place = frames.SourceLocation(line.fileName, line.lineNumber, line.functionName)
                 source_map.declare(tf.compat.v1.get_default_graph(), scope.rstrip("/"), place)
@@ -277,10 +465,10 @@ def _compute(
         found = kind.compute(*arguments, **attributes)
     except popart_exception as error:
         error.args = (texts.filled(str(error), node, kind.since),)
-        nodes.add_note(error, node)
+        debug_info.add_note(error, node)
         raise
     except (ValueError, TypeError, IndexError, tf.errors.OpError) as error:
-        found = refusals.handled(kind, node, arguments, attributes, error)
+        found = handled(kind, node, arguments, attributes, error)
     return list(found) if isinstance(found, (list, tuple)) else [found]
 
 
@@ -318,7 +506,7 @@ def _check_unknown(kind: OpKind, node: onnx.NodeProto, name: str) -> None:
     warn_once(
         "The attribute %s of %s has no effect: the op has no such attribute.",
         name,
-        nodes.named(node),
+        debug_info.named(node),
     )
 
 

@@ -10,11 +10,11 @@ import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.lowering import training as trainings
 from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering
-from tensorflow_ipu.frontends.popart.lowering.loss_scales import LossScale
 from tensorflow_ipu.frontends.popart.lowering.replica_groups import ReplicaVariables
 from tensorflow_ipu.frontends.popart.lowering.training import (
     ACCUMULATOR,
     PREVIOUS_SCALING,
+    LossScale,
     Training,
 )
 from tensorflow_ipu.frontends.popart.optimizers import clipping

@@ -382,9 +382,8 @@ def _shrink(x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
 @op("PRelu", 1, 6, gradient=Gradient.NONE)
 def _prelu_of_channels(x: Any, slope: Any) -> Any:
     """Before opset 7 the slope is one number, or one for each channel."""
-    count = slope.shape.num_elements()
-    if count > 1:
-        slope = tf.reshape(slope, [count, *[1] * (x.shape.rank - 2)])
+    if x.shape.rank > 1 and slope.shape == x.shape[1:2]:
+        slope = tf.reshape(slope, [-1, *[1] * (x.shape.rank - 2)])
     return _prelu(x, slope)
 
 

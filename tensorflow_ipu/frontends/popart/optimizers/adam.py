@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart import datatypes
-from tensorflow_ipu.frontends.popart.debugging.context import DebugContextLike
+from tensorflow_ipu.frontends.popart.debug_info import DebugContextLike
 from tensorflow_ipu.frontends.popart.enums import AdamMode, DataType, WeightDecayMode
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
 from tensorflow_ipu.frontends.popart.optimizers.clipping import ClipNormSettings

@@ -161,9 +161,6 @@ def _check_forward_program(options: SessionOptions, is_trained: bool) -> None:
         )
 
 
-# --- Replicas in several processes: what options say of them, and what the launcher does ---
-
-
 def check_distribution(options: SessionOptions, device: DeviceType) -> None:
     """Refuses options that are not those of the processes.
 

@@ -54,7 +54,7 @@ class SessionCore:
         self._checked_sizes = False
         self._runs = 0
         self._draw()
-        diagnostics.record_ops(setup.model, setup.survey.infos, setup.options.enableOutlining)
+        diagnostics.record_ops(setup.model, setup.facts.infos, setup.options.enableOutlining)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}[{self._setup.name} {len(self._setup.model.nodes)} nodes]"
@@ -105,7 +105,7 @@ class SessionCore:
         program = self._ready() if handle is None else self._other_program(handle)
         setup = self._setup
         plan = transfers.Plan(
-            setup.model, setup.flow, setup.accumulation, setup.replicas, setup.survey.infos
+            setup.model, setup.flow, setup.accumulation, setup.replicas, setup.facts.infos
         )
         if stepio.checks_sizes and not self._checked_sizes and not setup.is_synthetic:
             transfers.check_sizes(plan, stepio)
@@ -206,7 +206,11 @@ class SessionCore:
             popart_runtime_error: If there is no compiled program.
             OSError: If it cannot be written.
         """
-        self._check_prepared("weightsToHost()")
+        if self._program.executable is None:
+            raise popart_runtime_error(
+                "Devicex::prepare() must be called before Devicex::weightsToHost() is called. Call "
+                "prepareDevice."
+            )
         if self._program.loaded is not None and not self._weights.must_upload:
             self.weightsToHost()
         self._weights.save(self._setup.model.proto, arg0)
@@ -395,7 +399,7 @@ class SessionCore:
         """Compiles the program, and loads it on request."""
         setup = self._setup
         setup.check_graphs()
-        device_program.check_types(setup.model, setup.survey.infos)
+        device_program.check_types(setup.model, setup.facts.infos)
         setup.options.check_accumulation()
         if not setup.options.compileEngine:
             return
@@ -456,8 +460,7 @@ class SessionCore:
         """Refuses to call a method before the program is compiled."""
         if self._program.executable is None:
             raise popart_runtime_error(
-                f"Devicex::prepare() must be called before Devicex::{method} is called. Call "
-                "prepareDevice."
+                f"Devicex::prepare() must be called before Devicex::{method} is called."
             )
 
     def _draw(self) -> None:

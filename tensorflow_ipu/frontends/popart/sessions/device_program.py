@@ -9,15 +9,15 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context as eager_context
 
-from tensorflow_ipu.compiler import ahead_of_time
+from tensorflow_ipu.compiler import requests
 from tensorflow_ipu.compiler.checks.capacity import advice, chosen_policy
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.configs.chips import Chip
-from tensorflow_ipu.frontends.popart import attachment
+from tensorflow_ipu.frontends.popart import attachment, debug_info
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.enums import DataType, DeviceType
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error, poplar_exception
-from tensorflow_ipu.frontends.popart.lowering import nodes, programs
+from tensorflow_ipu.frontends.popart.lowering import programs
 from tensorflow_ipu.frontends.popart.lowering.places import placed_nodes
 from tensorflow_ipu.frontends.popart.lowering.schedules import Schedule
 from tensorflow_ipu.frontends.popart.lowering.training import GRADIENT
@@ -89,7 +89,7 @@ class DeviceProgram:
         ):
             attachment.check_replicas(borrowed, setup.schedule.ipus, setup.replicas)
             program = programs.Program(setup.step(), self._values(), borrowed)
-            self.executable = ahead_of_time.compile_cluster(program.cluster, borrowed)[0]
+            self.executable = requests.compile_ahead(program.cluster, borrowed)[0]
             self.executable.keep_sources()
         self.loaded = None
         self._compiled = program if ordinal is not None else None
@@ -191,7 +191,7 @@ class DeviceProgram:
         """
         if attachment.refuses_what_does_not_fit():
             setup = self._setup
-            _check_sizes(setup.survey.infos, setup.schedule, setup.device.chip)
+            _check_sizes(setup.facts.infos, setup.schedule, setup.device.chip)
 
     def _check_memory(self) -> None:
         """Refuses a program that does not fit a device with fewer tiles than the compiler knows.
@@ -231,7 +231,7 @@ def check_types(model: Model, infos: Mapping[str, TensorInfo]) -> None:
                     f"{node.op_type} does not compute with INT8, which its input {name} has. Cast "
                     "it first."
                 )
-                nodes.add_note(error, node)
+                debug_info.add_note(error, node)
                 raise error
 
 

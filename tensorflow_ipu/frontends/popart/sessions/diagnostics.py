@@ -13,15 +13,13 @@ from onnx import helper
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.frontends.common import debug_contexts
 from tensorflow_ipu.frontends.common.logs import Logger
+from tensorflow_ipu.frontends.popart import debug_info
 from tensorflow_ipu.frontends.popart.building.annotations import MEMORY
-from tensorflow_ipu.frontends.popart.debugging.context import LINE
-from tensorflow_ipu.frontends.popart.lowering import nodes
+from tensorflow_ipu.frontends.popart.debug_info import LINE
 from tensorflow_ipu.frontends.popart.model.imports import Model
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.util import private_files
-
-# --- Contexts of debug information of a session: its ops, its tensors and its compiled program ---
 
 # What debug information calls the operations of compiled programs.
 _PROGRAM = "tensorflow"
@@ -41,10 +39,10 @@ def record_ops(model: Model, infos: Mapping[str, TensorInfo], outlines: bool) ->
     counts = collections.Counter(keys)
     shared = {key: number for number, key in enumerate(k for k in counts if counts[k] > 1)}
     for node, key in zip(model.nodes, keys):
-        line = nodes.line(node)
+        line = debug_info.line(node)
         op = debug_contexts.record(
             debug_contexts.OPS,
-            nodes.scope_name(node),
+            debug_info.scope_name(node),
             None if line is None else line.place,
             next((a.i for a in node.attribute if a.name == LINE), None),
             category="op",
@@ -56,7 +54,7 @@ def record_ops(model: Model, infos: Mapping[str, TensorInfo], outlines: bool) ->
             callee = f"call_subgraph({shared[key]})"
             debug_contexts.record(
                 debug_contexts.OPS,
-                f"{nodes.scope_name(node)}/{callee}",
+                f"{debug_info.scope_name(node)}/{callee}",
                 None if line is None else line.place,
                 op,
                 category="op",
@@ -128,8 +126,6 @@ def _graph_code(graph: onnx.GraphProto) -> Hashable:
     )
 
 
-# --- Lines of the log about the plans of convolutions, matrix products and lookups ---
-
 _PROPORTION = "availableMemoryProportion"
 
 
@@ -158,26 +154,29 @@ _PASSES = 3
 
 
 def log_plans(
-    nodes: Iterable[onnx.NodeProto], options: SessionOptions, memory_per_tile: int, trains: bool
+    operations: Iterable[onnx.NodeProto],
+    options: SessionOptions,
+    memory_per_tile: int,
+    trains: bool,
 ) -> None:
     """Logs the memory that each operation may plan with, as PopLibs does.
 
     Args:
-        nodes: the nodes of the model.
+        operations: the nodes of the model.
         options: the options of the session.
         memory_per_tile: bytes of a tile.
         trains: whether there are gradients.
     """
     logger = Logger("poplibs")
     if logger.shows("DEBUG"):
-        for node in _all(nodes):
+        for node in _all(operations):
             for line in _lines(node, options, memory_per_tile, _PASSES if trains else 1):
                 logger.debug(line)
 
 
-def _all(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+def _all(operations: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     """Yields nodes, and the nodes of the graphs in them."""
-    for node in nodes:
+    for node in operations:
         yield node
         for attribute in node.attribute:
             for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
@@ -212,28 +211,25 @@ def _listed(value: object) -> list[float]:
     return list(value) if isinstance(value, (list, tuple)) else [value]  # type: ignore[list-item]
 
 
-# --- Files of the order of nodes: `SessionOptions.serializedPoprithmsShiftGraphsDir` ---
-
-
-def write_order(nodes: Sequence[onnx.NodeProto], folder: str, name: str) -> None:
+def write_order(operations: Sequence[onnx.NodeProto], folder: str, name: str) -> None:
     """Writes the graph of the schedule: ops in their order, and which have to come before.
 
     Args:
-        nodes: the nodes in the order of the program.
+        operations: the nodes in the order of the program.
         folder: where to; made if it is missing.
         name: the name of the session.
 
     Raises:
         OSError: If it cannot be written.
     """
-    makers = {tensor: number for number, node in enumerate(nodes) for tensor in node.output}
+    makers = {tensor: number for number, node in enumerate(operations) for tensor in node.output}
     ops = [
         {
             "address": number,
             "debugString": f"{node.op_type} {node.name}".strip(),
             "ins": sorted({makers[tensor] for tensor in node.input if tensor in makers}),
         }
-        for number, node in enumerate(nodes)
+        for number, node in enumerate(operations)
     ]
     path = private_files.make_folder(folder) / f"shift_graph_{name}.json"
     private_files.write_text(path, json.dumps({"ops": ops}, indent=1))

@@ -12,7 +12,7 @@ from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
-from tensorflow_ipu.frontends.popart.lowering.micro_batches import SEED
+from tensorflow_ipu.frontends.popart.lowering.programs import SEED
 from tensorflow_ipu.frontends.popart.sessions.setup import Setup
 from tensorflow_ipu.runtime import native
 
@@ -43,7 +43,7 @@ class RandomState:
         Args:
             method: the session's method, for the log.
         """
-        if self._setup.survey.draws or self._setup.options.enableStochasticRounding:
+        if self._setup.facts.draws or self._setup.options.enableStochasticRounding:
             return True
         Logger("session").warn(
             f"{method} was called, but this session has no random behaviour. Doing nothing."
@@ -52,7 +52,7 @@ class RandomState:
 
     def variables(self) -> dict[str, np.ndarray]:
         """Returns the program's variable of the seed, if it has one, by id."""
-        return {SEED: _words(self._seed)} if self._setup.survey.draws else {}
+        return {SEED: _words(self._seed)} if self._setup.facts.draws else {}
 
     def set_seed(self, seed: int, variables: Mapping[str, tf.Variable]) -> None:
         """Sets the seed, and the state of the generators.
@@ -62,7 +62,7 @@ class RandomState:
             variables: the variables of the program, by id.
         """
         self._generators = self._generators_of(seed)
-        if self._setup.survey.draws:
+        if self._setup.facts.draws:
             with eager_context.eager_mode():
                 variables[SEED].assign(_words(seed))
 
@@ -72,7 +72,7 @@ class RandomState:
         Args:
             variables: the variables of the program, by id.
         """
-        if not self._setup.survey.draws:
+        if not self._setup.facts.draws:
             return 0
         with eager_context.eager_mode():
             low, high = variables[SEED].numpy().astype(np.uint32)

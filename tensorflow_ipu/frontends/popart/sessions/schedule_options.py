@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tensorflow_ipu.frontends.common.locations import TensorLocation, TensorLocationSettings
+from tensorflow_ipu.frontends.popart import debug_info
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.enums import (
     AccumulateOuterFragmentSchedule,
@@ -18,7 +19,6 @@ from tensorflow_ipu.frontends.popart.enums import (
     TensorStorage,
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.lowering import nodes
 from tensorflow_ipu.frontends.popart.lowering.places import homes_of, places_of, stage_ipus
 from tensorflow_ipu.frontends.popart.lowering.schedules import Location, Schedule
 from tensorflow_ipu.frontends.popart.lowering.training import ACCUMULATOR, Training
@@ -54,7 +54,7 @@ def schedule_of(
     asked = [node for node in model.nodes if _recomputes(node)]
     if asked and recomputation in _MIXED:
         error = popart_exception("A mixture of auto and manual recomputation is not supported")
-        nodes.add_note(error, asked[0])
+        debug_info.add_note(error, asked[0])
         raise error
     activations = options.activationTensorLocationSettings.location.storage
     return Schedule(

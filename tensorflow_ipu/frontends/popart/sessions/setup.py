@@ -17,12 +17,12 @@ from tensorflow_ipu.frontends.popart.enums import (
     VirtualGraphMode,
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.lowering import places, survey
-from tensorflow_ipu.frontends.popart.lowering.loss_scales import FINAL
+from tensorflow_ipu.frontends.popart.lowering import abstract_evaluation, places
+from tensorflow_ipu.frontends.popart.lowering.programs import Step
 from tensorflow_ipu.frontends.popart.lowering.schedules import Schedule
-from tensorflow_ipu.frontends.popart.lowering.steps import Step
 from tensorflow_ipu.frontends.popart.lowering.training import (
     ACCUMULATOR,
+    FINAL,
     GRADIENT,
     UPDATED,
     Training,
@@ -59,7 +59,7 @@ class Setup:
         total_replicas: Replicas in all processes.
         training: How weights are trained; None for inference.
         model: The model.
-        survey: Shapes, types and trained weights.
+        facts: Shapes, types and trained weights.
         groupings: Replica groupings of variables that differ between groups, by id.
         weights: The host's values of weights and optimizer state.
         schedule: The placement of the program on IPUs.
@@ -110,7 +110,7 @@ class Setup:
             loading.load(model), self._wanted(), shapes, self.options.strictOpVersions
         )
         self._check_excluded_patterns()
-        self.survey = survey.make(
+        self.facts = abstract_evaluation.evaluate(
             self.model,
             training,
             self.total_replicas,
@@ -167,7 +167,7 @@ class Setup:
             self.numerics,
             options.enableStochasticRounding,
             self.groupings,
-            self.survey.tracked,
+            self.facts.tracked,
             program_options(options, self.device.type, self.schedule.recomputes),
             options.syntheticDataMode,
             local_replicas=self.replicas,
@@ -195,8 +195,8 @@ class Setup:
 
     def tensor_ids(self) -> set[str]:
         """Returns the ids of all tensors, and of gradients of the trained weights."""
-        gradients = (GRADIENT + name for name in self.survey.trained)
-        known = (self.survey.infos, self.weights.values, self.scalars(), self._training_infos())
+        gradients = (GRADIENT + name for name in self.facts.trained)
+        known = (self.facts.infos, self.weights.values, self.scalars(), self._training_infos())
         return {*gradients, *(name for group in known for name in group)}
 
     def info(self, name: str) -> TensorInfo:
@@ -207,12 +207,12 @@ class Setup:
         """
         made = self._training_infos()
         values = self.weights.values
-        if name in self.survey.infos:
-            return self.survey.infos[name]
+        if name in self.facts.infos:
+            return self.facts.infos[name]
         if name in made:
             return made[name]
         if _is_gradient(name):
-            return self.survey.infos[_differentiated(name)]
+            return self.facts.infos[_differentiated(name)]
         if name in values:
             value = values[name]
             return TensorInfo(np.asarray(value[0]) if name in self.groupings else value)
@@ -236,7 +236,7 @@ class Setup:
         """Returns shape and type of tensors that the training makes in each micro-batch."""
         if self.training is None:
             return {}
-        made = {UPDATED + name: self.survey.infos[name] for name in self.training.trained}
+        made = {UPDATED + name: self.facts.infos[name] for name in self.training.trained}
         if self.training.scale is not None:
             made[FINAL] = TensorInfo("FLOAT", [])
         return made
@@ -272,7 +272,7 @@ class Setup:
             return {}
         weights, groups = self.model.weights, self.groupings
         self.training = self.training.for_weights(
-            {name: weights[name] for name in self.survey.trained}
+            {name: weights[name] for name in self.facts.trained}
         )
         clipping.groups_of(self.training.optimizer.clip_norm_settings, self.training.trained)
         state = self.training.state(weights, {n: len(g.groups()) for n, g in groups.items()})

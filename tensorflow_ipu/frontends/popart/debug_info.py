@@ -1,4 +1,4 @@
-"""Where ops come from: `DebugContext`, `DebugInfo` and `SourceLocation`."""
+"""Debug information: contexts of ops, the lines that made nodes, and the file of both."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import onnx
 
 from tensorflow_ipu.frontends.common import debug_contexts
 from tensorflow_ipu.frontends.common.user_frames import users_line
+from tensorflow_ipu.frontends.popart import errors
+from tensorflow_ipu.frontends.popart.errors import popart_exception
 
 # The attribute of a node that leads to the line which made it.
 LINE = "__debug_info_id"
+
 
 # The lines of nodes that builders of this process have made, by the ids that the nodes keep.
 _lines: dict[int, SourceLocation] = {}
@@ -206,3 +209,72 @@ def as_context(context: DebugContextLike) -> DebugContext:
 
 
 DebugContextLike = Union[DebugContext, str]
+
+
+def initializePoplarDebugInfo(filename: str, format: str = "json") -> None:  # noqa: A002
+    """Begins a file of contexts of debug information; `closePoplarDebugInfo` writes it.
+
+    Args:
+        filename: the file.
+        format: "json".
+
+    Raises:
+        popart_exception: If the format is another.
+    """
+    if format != "json":
+        raise popart_exception(
+            f"Unknown format of debug information: {format}. Supported is json (cbor is not)."
+        )
+    debug_contexts.begin(filename)
+
+
+def closePoplarDebugInfo() -> None:
+    """Writes the file that `initializePoplarDebugInfo` began; nothing happens without one.
+
+    Raises:
+        OSError: If it cannot be written.
+    """
+    debug_contexts.finish()
+
+
+def named(node: onnx.NodeProto) -> str:
+    """Returns what a node is called in errors, with the line that made it, if that is known.
+
+    Args:
+        node: the node.
+    """
+    place = line(node)
+    return (
+        f"the node {node.op_type}{f' {node.name}' if node.name else ''} ({', '.join(node.output)})"
+        f"{f' at {place.fileName}:{place.lineNumber}' if place else ''}"
+    )
+
+
+def add_note(error: Exception, node: onnx.NodeProto) -> None:
+    """Adds the name of a node, and the line that made it, to an error that is about it.
+
+    Args:
+        error: the error.
+        node: the node.
+    """
+    errors.add_note(error, f"In {named(node)}.")
+
+
+def scope_name(node: onnx.NodeProto) -> str:
+    """Returns the name scope of the operations of a node.
+
+    Args:
+        node: the node.
+    """
+    name = node.name or node.op_type
+    return "".join(c if c.isalnum() or c in "_./" else "_" for c in name).strip("_./") or "node"
+
+
+def line(node: onnx.NodeProto) -> SourceLocation | None:
+    """Returns the line of the program that made a node, if that is known.
+
+    Args:
+        node: the node.
+    """
+    number = next((attribute.i for attribute in node.attribute if attribute.name == LINE), 0)
+    return line_of(number)

@@ -1,1 +1,0 @@
-"""Where nodes of models come from, files that say so, and loggers of PopART."""
