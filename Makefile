@@ -8,6 +8,7 @@
 #   make test-sanitized   tests of the native library under the three sanitizers
 #   make test-killed      kill -9 at ten random points of trainings of each kind (KILLS=10 SEED=0)
 #   make lint     check style, types and who imports whom; make format mends what it can
+#   make map      every package and module, with its subject: make map PACKAGE=planner
 #   make stress   replicas against one replica, many times; `make test` has a short form
 #   make fuzz     generated programs, feeds, options, files: make fuzz N=20000 SEED=7
 #   make nightly  what takes hours: test-sanitized, test-killed, stress, and fuzz with N=100000
@@ -39,6 +40,8 @@ N ?= 10000
 KILLS ?= 10
 SEED ?= 0
 SANITIZE ?=
+# The package that `make map` prints; all without one.
+PACKAGE ?=
 
 # Files that decide what an installation is made of. Changed Python needs no new installation.
 REQUIREMENTS := tensorflow_ipu/versions/releases.py build_backend/requirements.py
@@ -58,7 +61,7 @@ SANITIZED_TESTS := tests/native tests/plugin tests/runtime tests/api/data tests/
 NOT_WITH_thread := --ignore=tests/runtime/test_interpreter.py \
 	--ignore=tests/runtime/test_end_of_process.py
 
-.PHONY: demo wheel matrix test test-newest test-sanitized test-killed stress fuzz nightly native lint format \
+.PHONY: demo wheel matrix test test-newest test-sanitized test-killed stress fuzz nightly native lint map format \
 	bench docs docs-links stubs clean
 # Installing and `native` build into the same folder. The compilers do run in parallel.
 .NOTPARALLEL:
@@ -135,6 +138,9 @@ lint: $(VENV)/.with-dev
 	$(VENV)/bin/lint-imports --no-cache
 	$(PYTHON) lint/house.py
 	$(VENV)/bin/clang-format --dry-run -Werror $(CPP_SOURCES)
+
+map:
+	@$(PYTHON3) lint/map.py $(PACKAGE)
 
 format: $(VENV)/.with-dev
 	$(VENV)/bin/ruff check --fix .

@@ -1,4 +1,4 @@
-"""Measures the structure of the package and the words of its docstrings, for `make lint`.
+"""Measures the structure of the package, its docstrings and names of tests, for `make lint`.
 
 Prints one line for each measure with its limit, and the places of those that may have none. A limit
 only ever falls: whoever brings a measure down writes the new limit into `LIMITS`.
@@ -31,6 +31,10 @@ RULED_OUT = re.compile(
 )
 
 
+#: The most words of a test's name after `test_`; details go to the body.
+WORDS_OF_A_TEST_NAME = 8
+
+
 class Limit(NamedTuple):
     """The largest allowed value of a measure.
 
@@ -49,6 +53,7 @@ LIMITS = {
     "circles of imports, type-only ones counted": Limit(10, 0),
     "entries of the package's root": Limit(50, 22),
     "docstring leads with ruled-out words, percent": Limit(11.5, 1.0),
+    "test names of more than eight words": Limit(900, 0),
 }
 
 
@@ -105,17 +110,23 @@ def lone_modules(graph: grimp.ImportGraph) -> list[str]:
 
 
 @functools.cache
-def leads() -> tuple[list[str], int]:
-    """Returns the places of docstring leads with ruled-out words, and the number of all leads."""
+def trees() -> list[tuple[str, ast.Module]]:
+    """Returns name and syntax tree of every Python file that git knows."""
     listing = subprocess.run(
         ["git", "ls-files", "*.py"], cwd=ROOT, check=True, capture_output=True, text=True
     )
+    return [
+        (name, ast.parse((ROOT / name).read_text(encoding="utf-8")))
+        for name in listing.stdout.splitlines()
+        if "/proto/" not in name and (ROOT / name).is_file()
+    ]
+
+
+def leads() -> tuple[list[str], int]:
+    """Returns the places of docstring leads with ruled-out words, and the number of all leads."""
     ruled_out, count = [], 0
-    for name in listing.stdout.splitlines():
-        path = ROOT / name
-        if "/proto/" in name or not path.is_file():
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for name, tree in trees():
+        for node in ast.walk(tree):
             if isinstance(
                 node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
             ) and (docstring := ast.get_docstring(node)):
@@ -124,6 +135,19 @@ def leads() -> tuple[list[str], int]:
                 if RULED_OUT.search(lead):
                     ruled_out.append(f"{name}:{node.body[0].lineno}: {lead}")
     return ruled_out, count
+
+
+def long_test_names() -> list[str]:
+    """Returns the places of tests whose name has too many words."""
+    return [
+        f"{name}:{node.lineno}: {node.name}"
+        for name, tree in trees()
+        if name.startswith("tests/")
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and node.name.startswith("test_")
+        and len(node.name.split("_")) - 1 > WORDS_OF_A_TEST_NAME
+    ]
 
 
 def root_entries() -> list[str]:
@@ -157,6 +181,7 @@ def main(arguments: list[str]) -> int:
         "circles of imports, type-only ones counted": [" ".join(each) for each in circles(graph)],
         "entries of the package's root": root_entries(),
         "docstring leads with ruled-out words, percent": ruled_out,
+        "test names of more than eight words": long_test_names(),
     }
     exceeded = False
     for name, limit in LIMITS.items():

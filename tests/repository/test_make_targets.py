@@ -29,6 +29,7 @@ PROGRAMS = {
     "bench": ["benchmarks"],
     "matrix": ["tests/matrix/__main__.py"],
     "lint": ["lint"],
+    "map": ["lint/map.py"],
     "docs": ["docs/conf.py", "docs/sphinx_ext"],
     "docs-links": ["docs/conf.py", "docs/sphinx_ext"],
     "stubs": ["stubs/make_stubs.py"],
