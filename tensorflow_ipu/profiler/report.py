@@ -9,7 +9,11 @@ from tensorflow_ipu.profiler.report_data import ReportData
 class Report(ReportData):
     """A compiled program with its plan, options and launches.
 
-    `ReportData` has its attributes.
+    Args:
+        plan: memory and time on the chip.
+        options: options of the compilation: `config` of the IPU system, `engine`, `flags`.
+        executions: launches so far.
+        created: ISO date and time of the report.
     """
 
     def __str__(self) -> str:
