@@ -212,7 +212,7 @@ def _ops(graph: tf.Graph) -> list[tf.Operation]:
 
 
 def _graphs(graph: tf.Graph, tensors: Any) -> Iterator[tuple[tf.Graph, list[tf.Tensor]]]:
-    """Yields a graph and those of all functions in it, with what stands for some tensors there.
+    """Yields a graph and all functions in it, each with the given tensors as it knows them.
 
     Args:
         graph: a function that is being built.

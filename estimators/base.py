@@ -80,7 +80,7 @@ class ProgramEstimator(WorkerEstimator):
         raise NotImplementedError
 
     def _params_for(self, mode: str) -> dict[str, Any]:
-        """Returns what the user's functions get as `params`, to keep."""
+        """Returns the `params` that the user's functions get and may keep."""
         del mode
         return copy.deepcopy(self._params)
 
@@ -96,12 +96,12 @@ class ProgramEstimator(WorkerEstimator):
             return ipu_compiler.compile(computation)
 
     def _on_host(self) -> contextlib.AbstractContextManager[Any]:
-        """Returns a scope for what runs on the host."""
+        """Returns the scope of host ops."""
         scope: contextlib.AbstractContextManager[Any] = tf.device("/device:CPU:0")
         return scope
 
     def _assert_members_are_not_overridden(self) -> None:
-        """Allows this class what stock `Estimator` refuses: it overrides the members below."""
+        """Allows this class to override members that stock `Estimator` protects."""
 
     def _create_global_step(self, graph: tf.Graph) -> Any:
         """Makes the global step a resource, which programs may read.
@@ -174,7 +174,7 @@ class ProgramEstimator(WorkerEstimator):
         global_step_tensor: Any,
         saving_listeners: list[Any],
     ) -> Any:
-        """Adds the hooks that save checkpoints; what ends with the dataset is not saved."""
+        """Adds the hooks that save checkpoints. State at the end of the dataset is not saved."""
         chief_hooks = [
             sessions.NoEndOfData(),
             *estimator_spec.training_chief_hooks,
@@ -355,7 +355,7 @@ class _PredictionSession:
             yield from self._take_apart(self._run())
 
     def _run(self) -> Any:
-        """Returns what one run predicts, with leading dimensions `[L]`, or `[L, R]` for R > 1."""
+        """Returns the predictions of one run: `[L, ...]`, or `[L, R, ...]` for R > 1."""
 
         def take_rest(step_context: Any) -> Any:
             return step_context.session.run(self._of_last_run)
@@ -399,7 +399,7 @@ def _monitored(
 
 
 def _iterations(values: Any) -> Iterator[Any]:
-    """Yields what each iteration predicts: `[(R), batch, ...]`."""
+    """Yields the predictions of each iteration: `[(R), batch, ...]`."""
     for index in range(len(tf.nest.flatten(values)[0])):
         yield tf.nest.map_structure(lambda array, i=index: array[i], values)
 

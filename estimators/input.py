@@ -47,7 +47,7 @@ class Batches:
         return outfeed
 
     def delete(self) -> None:
-        """Frees all queues, once the program has ended. What is left in them is lost.
+        """Frees all queues after the program has ended, with the elements left in them.
 
         One that was never used is not there, and one that still is, after an error, stays.
         """
@@ -59,7 +59,7 @@ class Batches:
 
 
 def split_element(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """Returns the features and labels in what a loop body gets from an infeed.
+    """Splits the arguments of a loop body into features and labels.
 
     Args:
         args: members of a tuple: features, and labels if there are any.
@@ -74,7 +74,7 @@ def split_element(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, A
 
 
 def check_dataset(result: Any) -> tf.data.Dataset:
-    """Returns what an `input_fn` returned, if it is a dataset.
+    """Returns the result of an `input_fn` after checking that it is a dataset.
 
     Raises:
         ValueError: If it is something else.

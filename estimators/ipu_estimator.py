@@ -115,7 +115,7 @@ class IPUEstimator(base.IPUEstimatorBase):
         return self._model_fn(features=features, **accepted)
 
     def _on_last_shard(self) -> contextlib.AbstractContextManager[None]:
-        """Returns a scope for what leaves the model.
+        """Returns the scope of the model's outputs: the last shard.
 
         A replica has as many IPUs as its program names, so this keeps replicas at the size that
         `num_shards` says.
@@ -158,7 +158,7 @@ class IPUEstimator(base.IPUEstimatorBase):
 
 
 def _host_spec(returned: Any, mode: str) -> tf.estimator.EstimatorSpec:
-    """Returns what a model function returned as stock estimators expect it.
+    """Converts the result of a model function to the spec of stock estimators.
 
     Args:
         returned: an `IPUEstimatorSpec` or an `EstimatorSpec`.
@@ -239,7 +239,7 @@ def _build_training(
 
 
 class _TrainingStep:
-    """One step on one replica. Remembers what the model function returned."""
+    """A training step on one replica, with the result of the model function."""
 
     def __init__(self, estimator: IPUEstimator, config: Any) -> None:
         self._estimator = estimator
@@ -268,7 +268,7 @@ class _TrainingStep:
             return tf.cast(tf.identity(self._spec.loss), tf.float32)
 
     def tensors_for_host(self) -> list[tf.Tensor]:
-        """Returns what the host call takes, as it is after the step."""
+        """Returns the arguments of the host call, with their values after the step."""
         if self._spec.host_call is None:
             return []
         with tf.control_dependencies([self._spec.train_op]):
@@ -288,7 +288,7 @@ class _TrainingStep:
             )
 
     def session_spec(self, loss: tf.Tensor, tensors: list[tf.Tensor]) -> tf.estimator.EstimatorSpec:
-        """Returns what a session has to run.
+        """Returns the spec of a training session: the loss, the training op and hooks.
 
         Args:
             loss: result of the launch.
@@ -340,7 +340,7 @@ def _build_evaluation(
 
 
 class _EvaluationStep:
-    """One iteration on one replica. Remembers what the model function returned."""
+    """An iteration of evaluation on one replica, with the result of the model function."""
 
     def __init__(self, estimator: IPUEstimator, batches: Batches, config: Any) -> None:
         self._estimator = estimator
@@ -380,7 +380,7 @@ class _EvaluationStep:
         return [self._outfeed.enqueue(tensors)]
 
     def session_spec(self, loss: tf.Tensor) -> tf.estimator.EstimatorSpec:
-        """Returns what a session has to run, after the launch.
+        """Returns the spec of an evaluation session: the loss and metrics after the launch.
 
         Args:
             loss: result of the launch.

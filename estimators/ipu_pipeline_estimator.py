@@ -136,7 +136,7 @@ def _without_labels(stages: Any, inputs: int, element: Any) -> Any:
 
 
 def _accepts(function: Callable[..., Any], positional: int, names: Any = ()) -> bool:
-    """Returns whether a function can be called with so many arguments.
+    """Returns whether a function takes a number of positional arguments and some named ones.
 
     Args:
         function: the function.
@@ -192,7 +192,7 @@ def _call_metrics_function(
 
 
 def _single_prediction(outputs: Any) -> Any:
-    """Returns what the last stage of a pipeline returned, if that is one tensor or a dict.
+    """Returns the output of a pipeline's last stage after checking that it is one tensor or a dict.
 
     Args:
         outputs: a dict, a list or tuple, one tensor, or None for nothing; of tensors or their
@@ -250,7 +250,7 @@ def _host_spec(
 
 
 def _run_stages(spec: IPUPipelineEstimatorSpec, features: Any, labels: Any) -> Any:
-    """Returns what the last stage returns."""
+    """Runs all stages one after the other and returns the outputs of the last."""
     inputs = input_list(spec.pipeline_op_kwargs.get("inputs"))
     values, named = _first_arguments(spec.computational_stages[0], inputs, features, labels)
     outputs: Any = None
@@ -366,7 +366,7 @@ def _build_prediction(
 
 
 class _Pipeline:
-    """A pipeline of a model function, with what it reads and fills.
+    """A pipeline of a model function, with its infeed and outfeed.
 
     Attributes:
         spec: What the model function returned, once a program was built.
@@ -399,7 +399,7 @@ class _Pipeline:
         return operation
 
     def evaluate(self) -> tf.Operation:
-        """Adds a pipeline that computes what metrics need to the program being built."""
+        """Adds the pipeline of an evaluation to the program being built."""
         return self._build(self._call_model_fn().computational_stages)
 
     def predict(self) -> tf.Operation:
@@ -428,7 +428,7 @@ class _Pipeline:
         return tf.reduce_mean(tf.cast(sums, tf.float32)) / self.spec.mini_batches_per_execution
 
     def outputs(self, launch: tf.Operation) -> Any:
-        """Takes what the last stage returned in a run out of the outfeed, on the host.
+        """Dequeues the outputs of the last stage in one run, on the host.
 
         Args:
             launch: what fills the outfeed.
@@ -489,7 +489,7 @@ def _check_takes_no_data(model_fn: Callable[..., Any]) -> None:
 
 
 def _check_model_fn(model_fn: Any) -> None:
-    """Refuses what is no model function of a pipeline.
+    """Raises if a function is no model function of a pipeline.
 
     Raises:
         ValueError: If it is missing, or takes other arguments.

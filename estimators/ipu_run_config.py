@@ -173,7 +173,7 @@ class RunConfig(tf.compat.v1.estimator.RunConfig):
 
     @property
     def ipu_run_config(self) -> IPURunConfig:
-        """What concerns IPUs."""
+        """The options for IPUs."""
         return self._ipu_run_config
 
     @property
@@ -263,7 +263,7 @@ def _check_count(options: IPURunConfig, ipus: int) -> None:
 
 
 def _how_to_select(ipus: int) -> str:
-    """Says how to select as many IPUs, or that no device has so many."""
+    """Describes how to select a number of IPUs, or that no device has that number."""
     machine = Machine(is_model=flags.running_on_ipu_model())
     if machine.is_model or ipus in machine.sizes:
         return f"Pass an IPUConfig with auto_select_ipus = {ipus}."

@@ -20,7 +20,7 @@ tf1 = tf.compat.v1
 
 
 class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):
-    """Logs tensors of a program every so many runs of the session, seconds, or at its end.
+    """A hook that logs tensors of a program every N runs or seconds, or at the end of the session.
 
     Call `log` in the program, and give the hook to the session. Values go through an outfeed to
     the host, which writes a line of them with severity INFO: `name = value, name = value`, followed
@@ -158,7 +158,7 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):
             session.run(self._deleter)
 
     def _log(self, session: tf.compat.v1.Session, or_again: bool = False) -> None:
-        """Logs what is there, if there is something.
+        """Logs the values that have arrived since the last time.
 
         Args:
             session: the session.

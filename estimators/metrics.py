@@ -47,7 +47,7 @@ def updates(metric_ops: dict[str, tuple[tf.Tensor, Any]]) -> dict[str, tf.Tensor
 
 
 def _read_after(value: tf.Tensor, update: tf.Operation) -> tf.Tensor:
-    """Returns a value that is computed after an update, such as that of a Keras metric.
+    """Returns a metric's value with its reads ordered after the update, as Keras metrics need it.
 
     A stock estimator asks for the value in another run. Here both are in one program.
     """
@@ -72,7 +72,7 @@ def _ancestors(op: tf.Operation) -> set[Any]:
 
 
 def metrics_dict(metrics: Any) -> _Metrics:
-    """Returns what a function for `eval_metrics` returned, if it is a dict.
+    """Returns the result of an `eval_metrics` function after checking that it is a dict of metrics.
 
     Raises:
         TypeError: If it is something else.
@@ -86,7 +86,7 @@ def metrics_dict(metrics: Any) -> _Metrics:
 
 
 def dequeued(outfeed: IPUOutfeedQueue, leading: list[int], replicas: int, launch: Any) -> Any:
-    """Takes what a program has put into an outfeed, with the shapes that are known.
+    """Dequeues the values of a launch from an outfeed and sets their known shapes.
 
     Only this has to come after the launch. A metric must not: the session asks for its value in
     a run of its own at the end, which would launch the program once more.
@@ -112,7 +112,7 @@ def dequeued(outfeed: IPUOutfeedQueue, leading: list[int], replicas: int, launch
 
 
 def last_value(name: str, value: tf.Tensor, replicas: int) -> tuple[tf.Tensor, tf.Operation]:
-    """Returns a metric that is what a program said last.
+    """Returns a metric whose value is the last one that a program sent.
 
     Args:
         name: its name.

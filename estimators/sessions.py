@@ -28,7 +28,7 @@ class SessionStart(tf1.train.SessionRunHook):
     """Configures the IPU system before the session is made, and fills the infeed after that."""
 
     def __init__(self, options: ipu_run_config.IPURunConfig, batches: Batches) -> None:
-        """Remembers what to set up.
+        """Creates the hook; `begin` and `after_create_session` do the setup.
 
         Args:
             options: those of the estimator.
@@ -307,7 +307,7 @@ def folder_of_chief(folder: str) -> str:
 
 
 def _told(text: str) -> list[Any]:
-    """Returns what each worker says, in order, when all have come here."""
+    """Gathers a text from each worker, in the order of their indices. All workers wait here."""
     line = list((json.dumps(text) + "\n").encode())
     with context.eager_mode(), tf.device("/device:CPU:0"):
         lines = transport.joined(tf.constant(line, tf.uint8), "estimator")

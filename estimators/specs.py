@@ -56,7 +56,7 @@ class IPUEstimatorSpec(
         evaluation_hooks: Any = None,
         prediction_hooks: Any = None,
     ) -> IPUEstimatorSpec:
-        """Checks and keeps what a model function has built.
+        """Creates a spec from the parts of a model, and checks them.
 
         Args:
             mode: the `tf.estimator.ModeKeys` it was called with.
@@ -136,7 +136,7 @@ def _check_host_function(name: str, value: Any, containers: tuple[type, ...]) ->
 
 
 def from_stock(spec: Any) -> IPUEstimatorSpec:
-    """Returns what a model function returned as an `IPUEstimatorSpec`.
+    """Converts the result of a model function to an `IPUEstimatorSpec`.
 
     Args:
         spec: an `IPUEstimatorSpec` or an `EstimatorSpec`.
@@ -171,7 +171,7 @@ def loss_that_moves(loss: tf.Tensor) -> tf.Tensor:
 
 
 def host_operation(returned: Any) -> Any:
-    """Returns what the function of a `host_call` returned, for a session to run.
+    """Converts the result of a `host_call` function to an op or tensor that a session can run.
 
     Args:
         returned: an operation, a tensor, or a variable: what its `assign_add` returned.
@@ -311,7 +311,7 @@ class IPUPipelineEstimatorSpec(
 
     @property
     def devices(self) -> frozenset[int]:
-        """The IPUs that the stages are on, within those of a replica."""
+        """IPUs of the stages, by index within a replica."""
         if self.device_mapping is not None:
             return frozenset(tf.nest.flatten(self.device_mapping)) - {pipeline_arguments.ALL_IPUS}
         devices = pipeline_arguments.stage_devices(
@@ -325,7 +325,7 @@ class IPUPipelineEstimatorSpec(
 
 
 def check_required(spec: IPUPipelineEstimatorSpec, mode: str) -> None:
-    """Refuses a specification that lacks what a mode needs.
+    """Raises if a spec lacks the field that a mode needs.
 
     Args:
         spec: the specification.
@@ -392,7 +392,7 @@ def _check_keywords(pipeline_op_kwargs: dict[str, Any]) -> None:
 
 
 def _stages(value: Any) -> Any:
-    """Returns a list or tuple; what is in it is checked when the pipeline is built."""
+    """Returns the stages after checking that they are in a list or tuple."""
     if not isinstance(value, (list, tuple, type(None))):
         raise TypeError(
             f"computational_stages must be a list or tuple of functions. Received: {value!r}"

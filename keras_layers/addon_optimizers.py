@@ -82,7 +82,7 @@ class IpuOptimizerBase(tf.keras.optimizers.legacy.Optimizer):
                 )
 
     def _slot_dtype(self, slot_name: str) -> tf.DType | None:
-        """Returns the type of a part of the state; None for that of the weight."""
+        """Returns the type of a slot; None for the type of the weight."""
         del slot_name
         return None
 
@@ -98,7 +98,7 @@ class IpuOptimizerBase(tf.keras.optimizers.legacy.Optimizer):
         state: State,
         scalars: Sequence[tf.Tensor],
     ) -> tuple[tf.Tensor, State]:
-        """Returns a weight and its state after a step. What it returns may be of any type.
+        """Returns a weight and its state after a step, each of any type.
 
         Args:
             weight_name: name of the weight.
@@ -245,7 +245,7 @@ def floating(argument: str, dtype: Any) -> tf.DType:
 
 
 def optional(argument: str, dtype: Any) -> tf.DType | None:
-    """Returns what `floating` returns, and None for None.
+    """Converts a type argument as `floating` does; None stays None.
 
     Args:
         argument: name of the argument.
@@ -319,7 +319,7 @@ class MomentsOptimizer(IpuOptimizerBase):
         return ("m", "v")
 
     def _scalars(self, dtype: tf.DType) -> list[tf.Tensor]:
-        """Returns the learning rate, both factors, and what is left of zeros in the moments."""
+        """Returns the learning rate, both decay factors, and their bias corrections."""
         betas = [tf.identity(self._get_hyper(name, dtype)) for name in ("beta_1", "beta_2")]
         step = tf.cast(self.iterations + 1, dtype)
         left = [tf.pow(beta, step) for beta in betas] if self.debiasing else [tf.zeros([])] * 2
@@ -531,7 +531,7 @@ class LAMBIpuOptimizer(MomentsOptimizer):
         return weight - rate * step, new
 
     def _ratio(self, weight: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
-        """Returns the length of a weight over that of a step; 1 where one of them is 0."""
+        """Returns the norm of a weight divided by the norm of its step; 1 where either is 0."""
         # Sums of squares of many float16 numbers are beyond that type.
         lengths = [tf.norm(tf.cast(value, tf.float32), ord=2) for value in (weight, step)]
         if self.weight_norm_clip is not None:

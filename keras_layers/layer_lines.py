@@ -49,7 +49,7 @@ _expected = _Expected()
 
 
 def patches() -> Iterable[Patch]:
-    """Returns what to replace in Keras."""
+    """Yields the patches of Keras that note lines."""
     layer, node = base_layer.Layer, node_lib.Node
     yield layer, "__new__", staticmethod(_noting_new(layer.__new__))
     yield layer, "__call__", _showing_call(layer.__call__)
@@ -79,7 +79,7 @@ def expect(layer: Any, node: Any) -> None:
 
 
 def note_compiled(model: Any) -> None:
-    """Notes the line of the user that is running now as the one that compiles a model."""
+    """Notes the user's current line as the line that compiles a model."""
     _note(model, _COMPILED)
 
 
@@ -179,5 +179,5 @@ class _Shown(tf_stack.StackTraceMapper):
         self._line = line
 
     def get_effective_source_map(self) -> Mapping[tuple[str, int], tuple[str, int, str]]:
-        """Returns what stands for what, by file and line."""
+        """Maps each frame of the generated code to the user's file and line."""
         return {**self.parent.get_effective_source_map(), _FRAME: tuple(self._line)}

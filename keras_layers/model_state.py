@@ -29,7 +29,7 @@ class LayerGraph:
     losses: tuple[Any, ...] = ()
 
     def signature(self) -> Any:
-        """Returns what is equal for graphs of the same calls of the same layers."""
+        """Returns a value that is equal for graphs of the same calls of the same layers."""
         place = {
             id(tensor): (index, position)
             for index, node in enumerate(self.nodes)
@@ -77,7 +77,7 @@ def post_order(tensors: Iterable[Any], members: Collection[int] | None = None) -
 
 
 def _identity(layer: Any) -> Any:
-    """Returns what tells layers apart; those of TensorFlow's functions are new in each trace."""
+    """Returns the identity of a layer. Layers of TensorFlow's functions are new in each trace."""
     symbol = getattr(layer, "symbol", None)
     return id(layer) if symbol is None else (type(layer).__name__, symbol)
 
@@ -142,7 +142,7 @@ def of(model: Any) -> PipelineState:
 
 @contextlib.contextmanager
 def layer_losses(model: Any, losses: list[Any]) -> Iterator[None]:
-    """Lets `model.losses` be what layers have added elsewhere.
+    """Context in which `model.losses` are losses that layers have added elsewhere.
 
     Args:
         model: a model for the IPU.

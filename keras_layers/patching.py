@@ -20,7 +20,7 @@ class Patches:
     """
 
     def __init__(self, patches: Callable[[], Iterable[Patch]]) -> None:
-        """Remembers what to do.
+        """Creates the set of patches without applying them.
 
         Args:
             patches: returns what to replace, when the first user comes.

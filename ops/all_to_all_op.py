@@ -105,7 +105,7 @@ def _check_split(tensor: tf.Tensor, dimension: int, factor: int) -> None:
 
 @ops.RegisterGradient("IpuAllGather")
 def _all_gather_gradient(op: tf.Operation, gradient: tf.Tensor) -> tf.Tensor:
-    """A replica's tensor went to all replicas of the group, where row r is that of replica r."""
+    """Returns the gradient of an all-gather: the sum of each replica's row over the group."""
     factor = op.get_attr("replication_factor")
     own = native.ops().ipu_reduce_scatter(tf.reshape(gradient, [-1]), replication_factor=factor)
     return tf.reshape(own, tf.shape(op.inputs[0]))

@@ -38,7 +38,7 @@ def experimental_application_compile_op(
     freeze_variables: bool = False,
     name: str | None = None,
 ) -> tensor_lib.Tensor:
-    """Makes an operation that compiles a function for the IPU and saves what comes of it.
+    """Makes an operation that compiles a function for the IPU and saves the application.
 
     The function is not run. The file has all that is needed to run it, with
     `ipu.embedded_runtime`, in a process without the function: in the place of infeeds it gets the

@@ -199,7 +199,7 @@ def _elementwise_arguments(args: Sequence[Any]) -> list[tf.Tensor]:
 
 
 def _broadcast_shape(tensors: Sequence[tf.Tensor]) -> tf.TensorShape:
-    """Returns what is known of the shape that all tensors broadcast to."""
+    """Returns the static shape that all tensors broadcast to."""
     shapes = [tensor.shape for tensor in tensors]
     try:
         return functools.reduce(tf.broadcast_static_shape, shapes)
@@ -287,7 +287,7 @@ def _add(kind: str, inputs: list[tf.Tensor], types: list[tf.DType], **attributes
 
 
 def _version(path: str | bytes) -> str:
-    """Returns what changes when a file does; "" if there is none, which the kernel reports."""
+    """Returns a version of a file that changes with it; "" if there is no file."""
     try:
         status = os.stat(path)
     except OSError:

@@ -64,7 +64,7 @@ class EmbeddedRuntimeContext:
         return self._start_output
 
     def signature(self) -> Signature:
-        """Returns the names, types and shapes of what goes in and comes out."""
+        """Returns the names, types and shapes of inputs and outputs."""
         return self._signature
 
     def output_types(self) -> list[dtypes.DType]:

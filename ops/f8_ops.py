@@ -32,7 +32,7 @@ class Format(enum.IntEnum):
 
 
 def create_metadata(fmt: Format, scale: int = 0) -> int:
-    """Returns the byte that says what numbers of 8 bits mean.
+    """Returns the metadata byte of 8-bit numbers: their format and scale.
 
     Args:
         fmt: the format.

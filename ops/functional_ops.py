@@ -40,7 +40,7 @@ _GRADIENT = "_gradient_op_type"
 
 
 def body_of(graph: func_graph_lib.FuncGraph, outer: ops.Graph) -> ConcreteFunction:
-    """Returns a function of the program that does what a traced one does.
+    """Returns the program's function for a traced one: an equal one if there is one.
 
     Args:
         graph: the trace.
@@ -81,7 +81,7 @@ def _has_state(node: node_def_pb2.NodeDef) -> bool:
 def _digest(
     library: function_pb2.FunctionDefLibrary, entry: str, graph: func_graph_lib.FuncGraph
 ) -> str:
-    """Returns a hash of what a function does, without the names that TensorFlow made up."""
+    """Hashes a function's ops without the names that TensorFlow made up."""
     program = Program.from_library(library, entry)
     gradients = []
     for _, node in program.nodes():
@@ -94,7 +94,7 @@ def _digest(
 
 
 def _gradient_key(name: str) -> str:
-    """Returns what is equal for custom gradients (`tf.custom_gradient`) that compute the same.
+    """Returns a key of a custom gradient (`tf.custom_gradient`), equal for equal code.
 
     These have a new name in every trace. They are the same if their code is, and all that their
     closures hold.
@@ -103,7 +103,7 @@ def _gradient_key(name: str) -> str:
 
 
 def _object_key(value: Any, seen: list[int]) -> Any:
-    """Returns what is equal for equal parts of closures; unknown objects equal only themselves."""
+    """Returns a key of a part of a closure; unknown objects equal only themselves."""
     if value is None or isinstance(value, (bool, int, float, str, bytes, dtypes.DType)):
         return repr(value)
     if isinstance(value, tensor_lib.Tensor) and ops.is_symbolic_tensor(value):
@@ -122,7 +122,7 @@ def _object_key(value: Any, seen: list[int]) -> Any:
 
 
 def _cells(function: types.FunctionType) -> list[Any]:
-    """Returns what a closure holds; a cell that nothing was put into counts as itself."""
+    """Returns the contents of a closure's cells; an empty cell stands for itself."""
     held = []
     for cell in function.__closure__ or ():
         try:
@@ -141,7 +141,7 @@ def outlined_function(
     keep_input_layouts: bool | None = None,
     name: str | None = None,
 ) -> Any:
-    """Makes a Python function one that programs have once, however often they call it.
+    """Makes a Python function that a program has once, however often it calls it.
 
     To be used as a decorator, with or without arguments. Each call runs the Python function, so
     calls may differ; those that come to the same operations on tensors of the same types and shapes
@@ -265,7 +265,7 @@ class _Outlined:
 
 
 class _Results:
-    """Remembers the structure of what a function returned.
+    """The structure of a function's results.
 
     Attributes:
         captured: Gradients that the function has captured, by tag.

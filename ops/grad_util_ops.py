@@ -55,7 +55,7 @@ class Point:
     """
 
     def __init__(self, tag: str, tensors: Sequence[Any]) -> None:
-        """Makes a point in what is being built.
+        """Makes a point in the graph being built.
 
         Args:
             tag: what its gradients are called.
@@ -162,7 +162,7 @@ def _differentiable(graph: func_graph_lib.FuncGraph) -> list[tensor_lib.Tensor]:
 
 @contextlib.contextmanager
 def outlined(graph: ops.Graph, inputs: Sequence[Any]) -> Iterator[dict[str, list[Any]]]:
-    """Lets what is captured in an outlined function come out of it, while that is traced.
+    """Context for the trace of an outlined function, whose captured gradients become results.
 
     Args:
         graph: the graph of the function.
@@ -191,7 +191,7 @@ def outlined(graph: ops.Graph, inputs: Sequence[Any]) -> Iterator[dict[str, list
 
 
 def come_out(found: dict[str, list[Any]], outputs: list[Any]) -> None:
-    """Records what a call of an outlined function has captured.
+    """Records the gradients captured in a call of an outlined function.
 
     Args:
         found: what `outlined` yielded.

@@ -74,7 +74,7 @@ def is_eager(table: Any) -> bool:
 
 
 def is_assignable(table: Any) -> bool:
-    """Returns whether a table is a variable, so that what was trained can be written back."""
+    """Returns whether a table is a variable, to which trained rows can be written back."""
     return isinstance(table, tf.Variable) or table.dtype._is_ref_dtype
 
 
@@ -434,7 +434,7 @@ class HostEmbedding:
         )
 
     def get_embedding_tensor(self) -> Any:
-        """Returns the table. It has what was trained after the register scope, at the latest."""
+        """Returns the table. It has the trained values after the register scope, at the latest."""
         return self._table
 
     def register(self, session: Any = None) -> HostEmbeddingScope:

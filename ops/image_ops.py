@@ -68,7 +68,7 @@ def _wide(value: Any) -> tf.Tensor:
 
 
 def _wrong_shape(image: tf.Tensor, offsets: tf.Tensor, scales: tf.Tensor) -> str | None:
-    """Returns what is wrong with the shapes."""
+    """Describes the mistake in the shapes; None if there is none."""
     if image.shape[-1] != _CHANNELS:
         return (
             f"The image has {image.shape[-1]} channels, expected {_CHANNELS}. They are its last "

@@ -37,7 +37,7 @@ def print_tensor(input: tensor_lib.Tensor, name: str = "") -> ops.Operation:  # 
 
 
 def _label(tensor: tensor_lib.Tensor) -> str:
-    """Returns what a tensor is called in print-outs: its name, or "tensor" when it has none."""
+    """Returns the label of a tensor in print-outs: its name, or "tensor" if it has none."""
     return "tensor" if isinstance(tensor, ops.EagerTensor) else tensor.name
 
 
@@ -87,7 +87,7 @@ def recompute(x: Any, name: str | None = None) -> tensor_lib.Tensor:
     None, "It has no effect. In pipelines, see pipelining_ops.recomputation_checkpoint."
 )
 def block_recompute(x: Any, name: str | None = None) -> tensor_lib.Tensor:
-    """Returns its argument; it once ended what is recomputed in the backward pass.
+    """Returns its argument; it once ended a section of recomputation in the backward pass.
 
     Args:
         x: the tensor.
@@ -118,7 +118,7 @@ def get_current_iteration_counter(name: str | None = None) -> tensor_lib.Tensor:
 
 
 def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> tensor_lib.Tensor:
-    """Delays a tensor: gives back what it was given `depth` executions before.
+    """Delays a tensor: returns its value of `depth` executions before.
 
     The queue lives as long as one run of the program, one for each replica. No gradient passes.
 

@@ -18,7 +18,7 @@ _CAPTURE_KEY = "ipu_iteration_counter"
 
 
 def restart_every(iterations: int) -> None:
-    """Makes the loop whose body is being built count from 0 again after so many iterations."""
+    """Makes the loop being built count from 0 again every N iterations."""
     setattr(ops.get_default_graph(), _PERIOD, iterations)
 
 
@@ -74,7 +74,7 @@ def _late_capture(graph: func_graph.FuncGraph) -> tensor_lib.Tensor:
 
 
 def _is_in_loop(graph: ops.Graph) -> bool:
-    """Whether a graph is that of a loop, or inside one."""
+    """Returns whether a graph is a loop's graph, or inside one."""
     while isinstance(graph, func_graph.FuncGraph):
         if isinstance(graph, _LOOP_GRAPHS):
             return True

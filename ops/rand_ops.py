@@ -97,7 +97,7 @@ def checked_rate(rate: Any) -> float:
 
 
 def _mask_shape(x: tf.Tensor, noise_shape: Any) -> tuple[Any, tf.Tensor]:
-    """Returns the shape of the mask, and `x` with what that says of its shape."""
+    """Returns the shape of the mask, and `x` with the static shape that the mask implies."""
     lengths = [] if noise_shape is None else _static_lengths(noise_shape)
     if not lengths:
         return (x.shape if x.shape.is_fully_defined() else tf.shape(x)), x

@@ -39,7 +39,7 @@ def check_factor(serialization_factor: Any, size: int | None, dimension: str) ->
 
 
 def fold(count: int, step: Step, initial: tf.Tensor) -> tf.Tensor:
-    """Runs `step` so many times in a loop.
+    """Runs `step` `count` times in a loop.
 
     Args:
         count: how often.

@@ -153,7 +153,7 @@ def _one_after_another(counts: tf.Tensor) -> tf.Tensor:
 
 
 def _tensors(dst: Any, src: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns both as tensors of one type; lists of numbers take that of the other."""
+    """Returns both as tensors of one type; a list of numbers takes the type of the other."""
     if tf.is_tensor(src) and not tf.is_tensor(dst):
         dst = tf.convert_to_tensor(dst, src.dtype)
     dst = _of_rows("dst", dst)

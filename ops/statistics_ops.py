@@ -113,7 +113,7 @@ def histogram_normalize(hist: Any) -> tf.Tensor:
 
 
 def _inputs_and_levels(inputs: Any, levels: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns both as tensors of one type; a list of levels takes that of the inputs."""
+    """Returns both as tensors of one type; a list of levels takes the type of the inputs."""
     inputs = tf.convert_to_tensor(inputs)
     if inputs.dtype in _FLOATS and not tf.is_tensor(levels) and not hasattr(levels, "dtype"):
         levels = tf.convert_to_tensor(levels, inputs.dtype)

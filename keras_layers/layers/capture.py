@@ -63,7 +63,7 @@ def capturing(layer: Any, calls: ActivationCalls) -> Any:
 
 
 def _wrapped(calls: ActivationCalls, key: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns what takes the place of an activation function."""
+    """Wraps an activation function so that it captures the gradient of its argument."""
 
     # With the name of the original, under which Keras writes it to configurations.
     @functools.wraps(function, updated=())
@@ -173,7 +173,7 @@ _WEIGHTS = "_ipu_weights"
 
 
 class _Capture(tf.keras.layers.Wrapper):
-    """A layer around another one that computes the same, and captures a gradient."""
+    """Base of the layers that compute the same as the layer they wrap, and capture a gradient."""
 
     _suffix: str
 
@@ -189,7 +189,7 @@ class _Capture(tf.keras.layers.Wrapper):
         return layer
 
     def _check(self, layer: Any) -> None:
-        """Refuses what has no such gradient."""
+        """Raises if a value is not a layer with such a gradient."""
         wrappable = isinstance(layer, tf.keras.layers.Layer)
         if not wrappable or isinstance(layer, tf.keras.layers.InputLayer):
             raise ValueError(

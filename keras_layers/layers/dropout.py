@@ -86,7 +86,7 @@ class Dropout(tf.keras.layers.Layer):
         return tf.where(mask == 0, tf.zeros([], inputs.dtype), inputs * mask)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """Returns the shape of the results: that of the inputs."""
+        """Returns the shape of the results, which is the shape of the inputs."""
         return input_shape
 
     def get_config(self) -> dict[str, Any]:

@@ -110,7 +110,7 @@ class GroupNormalization(tf.keras.layers.Layer):
         )
 
     def compute_output_shape(self, input_shape: Any) -> tf.TensorShape:
-        """Returns the shape of the result: that of the input."""
+        """Returns the shape of the result, which is the shape of the input."""
         return tf.TensorShape(input_shape)
 
     def get_config(self) -> dict[str, Any]:

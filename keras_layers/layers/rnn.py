@@ -193,7 +193,7 @@ class PopnnLayer:
         return tf.concat(kernels, 0)
 
     def _results(self, outputs: tf.Tensor, states: list[tf.Tensor]) -> Any:
-        """Returns what the layer returns, from all outputs and the final states."""
+        """Selects the results of the layer from all outputs and the final states."""
         outputs, *states = (tf.cast(x, self.compute_dtype) for x in (outputs, *states))
         if self.stateful:
             pairs = zip(tf.nest.flatten(self.states), states)
@@ -227,7 +227,7 @@ def name_of(activation: Any) -> str:
 
 @registered
 class PopnnLSTM(PopnnLayer, tf.keras.layers.LSTM):
-    """An LSTM; arguments and results are those of `tf.keras.layers.LSTM`, but for the following.
+    """An LSTM with the arguments and results of `tf.keras.layers.LSTM`, but for the following.
 
     Gates are in the order i, f, candidate, o. `use_bias=False`, regularizers, constraints,
     `recurrent_dropout`, `implementation`, `go_backwards`, `unroll` and masks are not supported.
@@ -345,7 +345,7 @@ class PopnnLSTM(PopnnLayer, tf.keras.layers.LSTM):
 
 @registered
 class PopnnGRU(PopnnLayer, tf.keras.layers.GRU):
-    """A GRU; arguments and results are those of `tf.keras.layers.GRU`, but as in `PopnnLSTM`.
+    """A GRU with the arguments and results of `tf.keras.layers.GRU`, but as in `PopnnLSTM`.
 
     Gates are in the order z (update), r (reset), candidate.
 
@@ -445,7 +445,7 @@ _OWN_ARGUMENTS = (
 
 
 def _stock_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Returns what a constructor passes on to the stock layer, from its local variables."""
+    """Returns the arguments of the stock layer's constructor, from its own local variables."""
     stock = {name: value for name, value in arguments.items() if name not in _OWN_ARGUMENTS}
     stock.update(arguments["kwargs"])
     layer = type(arguments["self"]).__name__

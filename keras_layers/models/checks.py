@@ -93,12 +93,12 @@ def check_with_data(model: IPUModel, method: str, element_spec: Any) -> None:
 
 
 def is_subclass(model: IPUModel) -> bool:
-    """Returns whether a model is no functional or Sequential one, but says itself what it calls."""
+    """Returns whether a model is neither functional nor Sequential: its class defines `call`."""
     return not isinstance(model, functional_lib.Functional)
 
 
 def _has_own_step(model: IPUModel, method: str) -> bool:
-    """Returns whether a model says itself what a step does, and so whether it calls `call`."""
+    """Returns whether a model overrides the step of a method, which may then not use `call`."""
     steps = {"fit": "train_step", "evaluate": "test_step", "predict": "predict_step"}
     return is_overridden(model, steps[method])
 
@@ -171,7 +171,7 @@ def _check_v2_optimizer(model: IPUModel) -> None:
 
 
 def is_overridden(model: IPUModel, name: str) -> bool:
-    """Returns whether a model, or its class, has a method of its own in the place of Keras's."""
+    """Returns whether a model or its class overrides a method of Keras."""
     return name in vars(model) or getattr(type(model), name) is not getattr(tf.keras.Model, name)
 
 
@@ -205,7 +205,7 @@ def _check_own_train_step(model: IPUModel) -> None:
 
 
 def _check_not_overridden(model: IPUModel, method: str, name: str) -> None:
-    """Refuses a method of the user's model in the place of one of Keras's."""
+    """Raises if the user's model overrides a method of Keras that is not called here."""
     if not is_overridden(model, name):
         return
     raise RuntimeError(
@@ -266,7 +266,7 @@ def strategy_of(model: Any, made_in: Any) -> Any:
 
 
 def check_parts(model: Any, optimizer: Any, metrics: Any) -> None:
-    """Refuses what a model is made of and compiled with, if its variables are elsewhere.
+    """Raises if a layer, optimizer or metric of a model has variables on another device.
 
     Args:
         model: an extended model.
@@ -293,7 +293,7 @@ def check_parts(model: Any, optimizer: Any, metrics: Any) -> None:
 
 
 def _is_on(found: str, device: str) -> bool:
-    """Returns whether a device name is that of an IPU device, or of none in particular."""
+    """Returns whether a device name is empty or names the given IPU device."""
     if not found:
         return True
     return current_scope.is_ipu(found) and (
@@ -329,7 +329,7 @@ def _parts(model: Any, optimizer: Any, metrics: Any) -> Iterator[_Part]:
 
 
 def _variables(part: Any) -> list[Any]:
-    """Returns the variables that a part has itself, not those of parts of it."""
+    """Returns the variables of a part without the variables of parts in it."""
     if isinstance(part, tf.keras.layers.Layer):
         return [*part._trainable_weights, *part._non_trainable_weights]
     variables = getattr(part, "variables", ())

@@ -48,7 +48,7 @@ def reduced_over_replicas(
     method: ReplicatedMetricReductionMethod,
     weights: np.ndarray | None = None,
 ) -> Any:
-    """Returns one value for those of all replicas.
+    """Reduces the values of all replicas to one.
 
     Args:
         value: a value of each replica, `[replicas, ...]`.
@@ -167,7 +167,7 @@ class Hooks:
 
 @dataclasses.dataclass(frozen=True)
 class Delivery:
-    """What callbacks for batches get, and when.
+    """Values that the callbacks of batches get, and when they get them.
 
     Attributes:
         predictions: Whether they get the outputs of all steps, not the logs of the last one.
@@ -336,7 +336,7 @@ class Runner:
         yield from self._waiting()
 
     def _waiting(self) -> Iterator[Any]:
-        """Yields what has been sent, step by step and replica by replica."""
+        """Yields the results that have arrived, by step and replica."""
         batch = self._program.results()
         if batch is None:
             return
@@ -374,7 +374,7 @@ class Runner:
         return tf.nest.map_structure(lambda *values: self._reduced(np.stack(values), rows), *logs)
 
     def _reduced(self, value: np.ndarray, weights: np.ndarray | None = None) -> Any:
-        """Returns one value for those of all replicas."""
+        """Reduces the values of all replicas to a plain number or array."""
         reduced = reduced_over_replicas(value, self._delivery.reduction, weights)
         if self._delivery.reduction is ReplicatedMetricReductionMethod.LIST:
             return [_plain(one) for one in reduced]

@@ -57,7 +57,7 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
     __repr__ = shows(lambda self: {"name": self.name, "layers": len(self.layers)})
 
     def fit(self, *args: Any, **kwargs: Any) -> tf.keras.callbacks.History:
-        """Trains the model on the device; takes what `tf.keras.Model.fit` takes.
+        """Trains the model on the device, with the arguments of `tf.keras.Model.fit`.
 
         One execution of a program makes `steps_per_execution` steps on each replica. Callbacks
         for batches are called once for each execution.
@@ -73,7 +73,7 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
         return fit_evaluate_predict.fit(self, *args, **kwargs)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
-        """Computes loss and metrics on the device; takes what `tf.keras.Model.evaluate` takes.
+        """Computes loss and metrics on the device, with the arguments of `tf.keras.Model.evaluate`.
 
         Returns:
             The loss, or a list of loss and metrics; a dict with `return_dict=True`.
@@ -85,7 +85,7 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
         return fit_evaluate_predict.evaluate(self, *args, **kwargs)
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
-        """Computes outputs on the device; takes what `tf.keras.Model.predict` takes.
+        """Computes outputs on the device, with the arguments of `tf.keras.Model.predict`.
 
         Returns:
             NumPy arrays of the outputs for all samples, in the order of the data.
@@ -97,7 +97,7 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
         return fit_evaluate_predict.predict(self, *args, **kwargs)
 
     def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
-        """Trains on a single batch; takes what `tf.keras.Model.train_on_batch` takes.
+        """Trains on a single batch, with the arguments of `tf.keras.Model.train_on_batch`.
 
         Returns:
             The loss, or loss and metrics, as `tf.keras.Model.train_on_batch`.
@@ -172,7 +172,7 @@ class SequentialExtension(ModelExtension, PipelinedSequential, tf.keras.Sequenti
     __init__ = tf.keras.Sequential.__init__
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what a model like this can be made from, options for the IPU included."""
+        """Returns the configuration of the model, options for the IPU included."""
         # Not what Keras takes for its default, which would add to the configuration.
         return super().get_config()
 

@@ -67,7 +67,7 @@ def _number(model: IPUModel) -> int:
 
 
 def make_runner(model: IPUModel, mode: str, data: Data, steps: Steps, epochs: int = 1) -> Runner:
-    """Returns what runs a model over the steps of one call, with its program found or made.
+    """Makes the runner of one call's steps, with the model's program found or made.
 
     Args:
         model: an extended model.
@@ -103,7 +103,7 @@ def _counter(model: IPUModel, mode: str) -> tf.Variable:
 
 
 def per_execution(model: IPUModel) -> int:
-    """Returns `steps_per_execution` of a model; 1 for one that was not compiled."""
+    """Returns `steps_per_execution` of a model; 1 if it was not compiled."""
     counter = model._steps_per_execution
     return 1 if counter is None else int(counter.numpy())
 
@@ -159,7 +159,7 @@ def checked_logs(logs: Any, step: str) -> dict[str, Any]:
 
 
 def epoch_logs(model: IPUModel, logs: dict[str, Any], step: str, steps: Steps) -> dict[str, Any]:
-    """Returns what an epoch reports.
+    """Returns the logs that an epoch reports.
 
     Args:
         model: the model.
@@ -220,7 +220,7 @@ def evaluate(
     return_dict: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Evaluates a model; the arguments after the model are those of `tf.keras.Model.evaluate`.
+    """Evaluates a model, with the arguments of `tf.keras.Model.evaluate`.
 
     Those from `max_queue_size` to `use_multiprocessing` are for generators, which the device does
     not take.
@@ -253,7 +253,7 @@ def _runner(
 
 
 def _evaluate(model: IPUModel, runner: Runner, callbacks: Any) -> dict[str, Any]:
-    """Runs all steps; the order of the callbacks is that of Keras."""
+    """Runs all steps and calls the callbacks in Keras's order."""
     model._test_counter.assign(0)
     callbacks.on_test_begin()
     model.reset_metrics()
@@ -274,7 +274,7 @@ class Validation:
     def __init__(
         self, model: IPUModel, data: Any, batch_size: int | None, steps: int | None, frequency: Any
     ) -> None:
-        """Remembers what to do; the arguments are those of `tf.keras.Model.fit`."""
+        """Creates the validation of a `fit`, from its arguments."""
         self._model = model
         self._x, self._y, self._sample_weight = tf.keras.utils.unpack_x_y_sample_weight(data)
         # That of data in memory, for a dataset that has batches of its own.
@@ -340,7 +340,7 @@ def fit(
     workers: int = 1,
     use_multiprocessing: bool = False,
 ) -> tf.keras.callbacks.History:
-    """Trains a model; the arguments after the model are those of `tf.keras.Model.fit`.
+    """Trains a model, with the arguments of `tf.keras.Model.fit`.
 
     The last three are for generators, which the device does not take.
     """
@@ -389,7 +389,7 @@ def _train(
     epochs: int,
     validation: Validation | None,
 ) -> tf.keras.callbacks.History:
-    """Runs the epochs; the order of the callbacks is that of Keras."""
+    """Runs the epochs and calls the callbacks in Keras's order."""
     model.stop_training = False
     model._train_counter.assign(0)
     callbacks.on_train_begin()
@@ -466,7 +466,7 @@ def predict(
     workers: int = 1,
     use_multiprocessing: bool = False,
 ) -> Any:
-    """Predicts with a model; the arguments after the model are those of `tf.keras.Model.predict`.
+    """Predicts with a model, with the arguments of `tf.keras.Model.predict`.
 
     The last three are for generators, which the device does not take.
     """

@@ -143,7 +143,7 @@ def _made_in_scope(original: Any) -> Any:
 
 
 class _Missing:
-    """A method that models of stock Keras do not have; that of a model or its class comes first."""
+    """A method that stock Keras models lack. A method of the model or its class comes first."""
 
     def __init__(self, name: str) -> None:
         self._name = name

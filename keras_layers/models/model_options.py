@@ -266,7 +266,7 @@ class ModelOptions:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a copy of a value, made of what JSON has."""
+    """Copies a value into the types of JSON."""
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, dict):
@@ -455,7 +455,7 @@ class OptionSetters:
     def set_replication_options(
         self, replicated_metric_reduction_method: ReplicatedMetricReductionMethod | str = "NONE"
     ) -> None:
-        """Says what becomes of the losses and metrics of several replicas.
+        """Sets how losses and metrics of several replicas are reduced.
 
         Args:
             replicated_metric_reduction_method: a `ReplicatedMetricReductionMethod` or its name.
@@ -489,7 +489,7 @@ class OptionSetters:
         self._set_ipu_options(custom_train_step=bool(enabled))
 
     def set_partial_batch_options(self, pad_in_fit: bool = False) -> None:
-        """Says what becomes of batches that have fewer rows than others.
+        """Sets how `fit` treats batches with fewer rows than the others.
 
         `evaluate` and `predict` run them in any case.
 
@@ -501,7 +501,7 @@ class OptionSetters:
         self._set_ipu_options(pad_in_fit=bool(pad_in_fit))
 
     def _set_ipu_options(self, **values: Any) -> None:
-        """Sets options, apart from those that are None, and drops what was compiled without."""
+        """Sets all options that are not None, and drops programs compiled before."""
         for name, value in values.items():
             if value is not None:
                 setattr(self._ipu_options, name, value)

@@ -174,7 +174,7 @@ def _padded(dataset: tf.data.Dataset, full: int) -> tf.data.Dataset:
 
 
 def _last_repeated(dataset: tf.data.Dataset, count: int, more: int) -> tf.data.Dataset:
-    """Repeats the last of each `count` batches so many times more."""
+    """Repeats the last of each `count` batches `more` times."""
 
     def copies(number: tf.Tensor, element: Any) -> tf.data.Dataset:
         is_last = tf.cast(number % count == count - 1, tf.int64)
@@ -200,7 +200,7 @@ def _marked(dataset: tf.data.Dataset, rows: np.ndarray, group: int) -> Batches:
 
 
 def _weights(rows: np.ndarray, group: int) -> np.ndarray:
-    """Returns what the mean over a batch counts for, so that all rows of an update count the same.
+    """Returns the weight of each batch's mean, so that all rows of an update count the same.
 
     The weights of an update add up to `group`, as if all of its batches were whole.
     """

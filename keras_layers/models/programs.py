@@ -77,7 +77,7 @@ def _step_of_model(model: IPUModel, data: Any) -> dict[str, Any]:
 
 
 def _step(model: IPUModel, data: Any, minimize: _Minimize) -> dict[str, Any]:
-    """Does what Keras's step does, with another way to minimize the loss."""
+    """Runs Keras's training step with another way to minimize the loss."""
     x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(data)
     with tf.GradientTape() as tape:
         y_pred = model(x, training=True)
@@ -91,7 +91,7 @@ def _step(model: IPUModel, data: Any, minimize: _Minimize) -> dict[str, Any]:
 def _padded_step(
     model: IPUModel, element: Any, minimize: _Minimize, sizes: Sequence[int]
 ) -> dict[str, Any]:
-    """Does what Keras's step does with the real rows of a batch."""
+    """Runs Keras's training step on the real rows of a batch."""
     data, marks = element
     batch = tf.keras.utils.unpack_x_y_sample_weight(data)
     with tf.GradientTape() as tape:
@@ -208,7 +208,7 @@ class ModelProgram:
         self._zeros_due = common.is_synthetic(SyntheticDataCategory.Outfeed)
 
     def results(self) -> Any:
-        """Takes what was sent to the host since the last call.
+        """Takes the results that have arrived on the host since the last call.
 
         Returns:
             What a step gives, with NumPy arrays `[R, ...]` if only the last step is wanted, else
@@ -223,7 +223,7 @@ class ModelProgram:
         return tf.nest.pack_sequence_as(self._structure, taken)
 
     def _zeros(self) -> Any:
-        """Returns what `results` does where no data move from the device; None if nothing ran."""
+        """Returns zeros for results where no data move from the device; None if nothing ran."""
         if not self._zeros_due:
             return None
         self._zeros_due = False
@@ -285,7 +285,7 @@ def _made_at_once(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
 
 
 def _builder(model: IPUModel, mode: str, sizes: tuple[int, ...]) -> _Builder:
-    """Returns what adds the steps of a mode to a program."""
+    """Returns the function that adds the steps of a mode to a program."""
     if model._is_pipelined():
         pipelines: dict[str, Callable[..., Any]] = {
             TRAIN: functools.partial(pipelined.train, sizes=sizes),

@@ -1,4 +1,4 @@
-"""The type of models that are made in the scope of an `IPUStrategy`, for those who run them.
+"""Protocols of models made in the scope of an `IPUStrategy`.
 
 Keras has no types, and such a model derives from the user's class. So this lists what `fit`,
 `evaluate`, `predict`, programs and pipelines need of it, whoever brings it.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class KerasModel(Protocol):
-    """Is what Keras has, or the user's class in its place.
+    """Members of Keras models, or of the user's class if it overrides them.
 
     Where it is what the arguments of `compile` lead to, it is there once the model is compiled.
     """
@@ -81,7 +81,7 @@ class KerasModel(Protocol):
 
 @runtime_checkable
 class IPUModel(KerasModel, Protocol):
-    """Is a model made in the scope of an `IPUStrategy`: a `keras.Model` with what is here.
+    """A `keras.Model` made in the scope of an `IPUStrategy`, with its members for the IPU.
 
     Names begin with an underscore, because all others belong to the user's class.
     """
@@ -92,7 +92,7 @@ class IPUModel(KerasModel, Protocol):
 
     @property
     def _ipu_options(self) -> ModelOptions:
-        """What the user has set for the IPU."""
+        """The user's options for the IPU."""
 
     def _drop_ipu_programs(self) -> None:
         """Forgets all programs: they are made anew when they are needed."""

@@ -73,7 +73,7 @@ class SavedOptions:
         def _ipu_options(self) -> ModelOptions: ...
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Saves the model; takes what `tf.keras.Model.save` takes.
+        """Saves the model, with the arguments of `tf.keras.Model.save`.
 
         In a program of several instances the file has the variables of this one.
         """
@@ -81,7 +81,7 @@ class SavedOptions:
             super().save(*args, **kwargs)  # type: ignore[misc]
 
     def save_weights(self, *args: Any, **kwargs: Any) -> None:
-        """Saves the weights; takes what `tf.keras.Model.save_weights` takes.
+        """Saves the weights, with the arguments of `tf.keras.Model.save_weights`.
 
         In a program of several instances the file has the variables of this one.
         """
@@ -90,7 +90,7 @@ class SavedOptions:
 
     @generic_utils.default
     def get_config(self) -> dict[str, Any]:
-        """Returns what a model like this can be made from, options for the IPU included."""
+        """Returns the configuration of the model, options for the IPU included."""
         config = _without_options(super().get_config())  # type: ignore[misc]
         self._tell_what_is_not_saved()
         if _ignores_other_keys(self, config):
@@ -103,7 +103,7 @@ class SavedOptions:
         return config
 
     def get_build_config(self) -> dict[str, Any] | None:
-        """Returns what a model that was made from its configuration is built with."""
+        """Returns the build configuration of a model, with changed options for the IPU."""
         config: dict[str, Any] | None = super().get_build_config()  # type: ignore[misc]
         changed = _changed_options(self)
         if self.__dict__.get(_PLACE) != _BUILD_CONFIG or not changed:
@@ -123,7 +123,7 @@ class SavedOptions:
 
     @property
     def _trackable_saved_model_saver(self) -> Any:
-        """What Keras asks for the metadata of the model in a SavedModel."""
+        """The object that Keras asks for the metadata of the model in a SavedModel."""
         saver = super()._trackable_saved_model_saver  # type: ignore[misc]
         properties = saver._python_properties_internal
         saver._python_properties_internal = lambda: self._with_options_apart(properties)
@@ -182,7 +182,7 @@ def _has_options(config: Any) -> bool:
 
 
 def _without_options(config: Any) -> Any:
-    """Returns the configuration of a model without what is for the IPU.
+    """Returns the configuration of a model without the options for the IPU.
 
     Args:
         config: the configuration. Old Sequential models have a list.
@@ -210,7 +210,7 @@ def register_like(made: type, cls: type) -> None:
 
 
 def patches() -> list[tuple[Any, str, Any]]:
-    """Returns what takes the place of attributes of Keras where models are loaded and cloned.
+    """Returns the patches of Keras where models are loaded and cloned.
 
     Returns:
         For each attribute the class or module that it is in, its name, and what replaces it.

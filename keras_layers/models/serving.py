@@ -32,7 +32,7 @@ class Serving:
         postprocessing_step_signature: Any = None,
         purge_export_dir: bool = False,
     ) -> Any:
-        """Writes a SavedModel that gives what `predict` gives, one batch at a time.
+        """Exports the model as a SavedModel with the results of `predict`, one batch at a time.
 
         Its signature takes the inputs of the model by their names (or those of
         `preprocessing_step`) and runs on any TensorFlow. The compiled program beside it makes
@@ -102,7 +102,7 @@ def _export(model: IPUModel, request: ExportRequest, batch_size: Any) -> Any:
 
 
 def _pipeline(model: IPUModel, steps: int) -> exported_programs.Builder:
-    """Returns what builds the pipeline that `predict` runs."""
+    """Returns the builder of the pipeline that `predict` runs."""
 
     def build(infeed: Any, outfeed: Any) -> None:
         strategy = model.distribute_strategy
@@ -112,7 +112,7 @@ def _pipeline(model: IPUModel, steps: int) -> exported_programs.Builder:
 
 
 def _inputs(model: IPUModel, batch_size: Any) -> Any:
-    """Returns specs of what a model takes, with all dimensions.
+    """Returns specs of the model's inputs, with all dimensions.
 
     Raises:
         ValueError: If the model is not built, or a dimension is unknown.

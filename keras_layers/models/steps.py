@@ -32,7 +32,7 @@ class Steps:
 
     @property
     def executed(self) -> int:
-        """Steps of each replica in an epoch, with those of nothing but padding."""
+        """Steps of each replica in an epoch, steps of padding alone included."""
         return self.per_epoch + self.padding // self.replicas
 
     @property
@@ -190,7 +190,7 @@ def _batches(data: Data, argument: str, requested: int | None) -> int:
 
 
 def _per_execution(per_execution: int, steps: int) -> int:
-    """Returns the steps of an execution, once checked against those of an epoch."""
+    """Returns the steps of an execution after checking that they divide the steps of an epoch."""
     per_execution = _truncated(per_execution, steps)
     if steps % per_execution:
         raise ValueError(
@@ -204,7 +204,7 @@ def _per_execution(per_execution: int, steps: int) -> int:
 
 
 def _truncated(per_execution: int, steps: int) -> int:
-    """Returns the steps of an execution, which are no more than those of an epoch."""
+    """Limits the steps of an execution to the steps of an epoch, with a warning."""
     if per_execution > steps:
         warn_once(
             "`steps_per_execution` (%d) is larger than the number of steps of an epoch (%d). It is "

@@ -94,7 +94,7 @@ def apply_accumulated(
 
 
 def make_variables(optimizer: Any, variables: Sequence[tf.Variable]) -> None:
-    """Makes the variables of an optimizer, outside of what is being traced.
+    """Makes the variables of an optimizer outside of the trace.
 
     An optimizer makes them when it first applies gradients, which may be inside a conditional.
 

@@ -140,7 +140,7 @@ class _LegacyGradients:
     def _compute_gradients(
         self, loss: Any, var_list: Any, grad_loss: Any = None, tape: Any = None
     ) -> list[Any]:
-        """Does what `compute_gradients` of later optimizers does."""
+        """Computes gradients of the scaled loss, as `compute_gradients` of later optimizers."""
         tape, scaled = _recorded(self._scale_loss, loss, tape)
         return list(self._opt._compute_gradients(scaled, var_list, grad_loss, tape=tape))
 
@@ -232,13 +232,13 @@ class IpuOptimizer:
     __repr__ = shows(lambda self: {"": wrapped(self._opt), "name": self.name})
 
     def __getattr__(self, name: str) -> Any:
-        """Finds in the wrapped optimizer what this one does not have."""
+        """Reads attributes that this optimizer lacks from the wrapped one."""
         if name == "_opt":  # not yet set
             raise AttributeError(name)
         return getattr(self._opt, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Sets what the wrapped optimizer has there, and the rest here."""
+        """Sets attributes of the wrapped optimizer there, and all others here."""
         if "_opt" not in vars(self):  # being copied
             object.__setattr__(self, name, value)
         elif name in vars(self) or hasattr(type(self), name) or not _has(self._opt, name):
@@ -281,7 +281,7 @@ class IpuOptimizer:
         )
 
     def _scale_loss(self, loss: Any) -> Any:
-        """Returns what is differentiated in the place of the loss: a tensor or a function."""
+        """Returns the value to differentiate instead of the loss: a tensor or a function."""
         return loss
 
     def get_config(self) -> dict[str, Any]:
@@ -296,7 +296,7 @@ class IpuOptimizer:
     def from_config(
         cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
     ) -> Any:
-        """Makes an optimizer from what `get_config` returned.
+        """Makes an optimizer from the result of `get_config`.
 
         Args:
             config: the configuration.
@@ -339,7 +339,7 @@ def _has(opt: Any, name: str) -> bool:
 
 
 def _type_name(kind: type) -> str:
-    """Returns what Keras finds a class by; its own are known by their plain names."""
+    """Returns the name by which Keras finds a class; Keras's own classes have plain names."""
     own = kind.__module__.startswith(f"{keras2.PACKAGE}.")
     return kind.__name__ if own else str(tf.keras.utils.get_registered_name(kind))
 
@@ -375,7 +375,7 @@ def wrapped_ones(opt: Any) -> Iterator[Any]:
 
 
 def innermost(opt: Any) -> Any:
-    """Returns the optimizer inside all wrappers, those of Keras too.
+    """Returns the optimizer inside all wrappers, wrappers of Keras included.
 
     Args:
         opt: a Keras optimizer.

@@ -100,7 +100,7 @@ class State:
     """
 
     def __init__(self, initial_factor: float) -> None:
-        """Makes the variables, outside of what is being traced."""
+        """Makes the variables outside of the trace."""
 
         def variable(value: Any, dtype: tf.DType, name: str) -> tf.Variable:
             return tf.Variable(value, trainable=False, dtype=dtype, name=name)
@@ -225,7 +225,7 @@ _RESETTING = ("captured_grads_only", "lpf_alpha", "histogram_bin_edge")
 
 
 def _read_only(name: str, document: str, read: Any) -> property:
-    """Makes a property that says what is wrong when it is set."""
+    """Makes a read-only property with an error that says so."""
 
     def refuse(self: Any, value: Any) -> None:
         raise ValueError(f"{name} is a read only property. Received: {name}={value!r}")
@@ -482,7 +482,7 @@ class _ALSOptimizerWithInner(ALSOptimizer):
     _hyperparameters: tuple[str, ...]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Makes an optimizer; the arguments are those of `__init__`."""
+        """Makes an optimizer, with the arguments of `__init__`."""
         if cls._ipu_class is not None:
             return object.__new__(cls)
         wrapper: Any = cls
@@ -501,7 +501,7 @@ class _ALSOptimizerWithInner(ALSOptimizer):
     def from_config(
         cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
     ) -> Any:
-        """Makes an optimizer from what `get_config` returned.
+        """Makes an optimizer from the result of `get_config`.
 
         Args:
             config: the configuration.

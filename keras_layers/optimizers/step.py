@@ -35,7 +35,7 @@ def minimize(
 def compute_gradients(
     optimizer: Any, loss: tf.Tensor, variables: Sequence[tf.Variable], tape: tf.GradientTape
 ) -> tuple[list[tuple[Any, Any]], dict[str, Any]]:
-    """Computes what `optimizer.apply_gradients` takes.
+    """Computes gradients for `optimizer.apply_gradients`, and the captured gradients.
 
     Args:
         optimizer: a Keras optimizer of either generation. If it scales the loss, it does so here.

@@ -105,7 +105,7 @@ class NestedAssignment(PipelineStageAssignment):
 
 
 class _OfCall:
-    """What elements have that stand for one call of a layer.
+    """Base of the elements that stand for one call of a layer.
 
     Attributes:
         node_index: Which call of the layer this is: an index of `layer.inbound_nodes`.
@@ -222,7 +222,7 @@ def copied(elements: Iterable[Any]) -> list[Any]:
 
 
 def layer_elements(elements: Iterable[Any]) -> Iterator[LayerAssignment]:
-    """Yields the elements of layers, those of nested models too, in their order.
+    """Yields the elements of layers in order, elements of nested models included.
 
     Args:
         elements: elements of an assignment.

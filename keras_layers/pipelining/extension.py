@@ -40,7 +40,7 @@ def print_summary(
 
 
 def _table(elements: Sequence[Any], ends: Sequence[int]) -> Iterator[str]:
-    """Yields the lines of the elements of one model, with those of models in it."""
+    """Yields the lines of one model's elements and of models nested in it."""
     length = ends[-1]
     for element, following in zip(elements, [*elements[1:], None]):
         if element.is_nested_model:
@@ -206,7 +206,7 @@ class PipelinedModel:
         return {CONFIG_KEY: assignment.to_saved(listing.listed(self)), **found}
 
     def _restore_pipeline_config(self, config: dict[str, Any]) -> None:
-        """Takes over what `_pipeline_config` returned, as soon as the layers are there.
+        """Restores the result of `_pipeline_config` as soon as the layers exist.
 
         Args:
             config: a configuration, with other keys too.

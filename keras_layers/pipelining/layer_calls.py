@@ -28,7 +28,7 @@ class StageTensor:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LayerCall:
-    """The call of a layer, or of what stands between layers.
+    """The call of a layer, or of a conversion between layers.
 
     Attributes:
         function: What is called.
@@ -100,7 +100,7 @@ def flattened(model: Any, elements: Sequence[Any]) -> ModelCalls:
 
 
 def input_tensors(model: Any, x: Any) -> list[Any]:
-    """Returns what goes into a model as a list, in the order of its inputs.
+    """Flattens the inputs of a model to a list, in the model's order.
 
     Args:
         model: a Keras model.
@@ -178,7 +178,7 @@ class _Builder:
         return tf.nest.map_structure(lambda one: known[id(one)], graph.outputs)
 
     def _conformed(self, model: Any, index: int, value: Any, mask: Any) -> Any:
-        """Adds what a model does with an input before its layers get it."""
+        """Adds the conversions of an input that a model makes before its layers."""
         if _has_inputs(model):
             function = functools.partial(_conform, model, model.inputs[index])
         elif listing.is_sequential(model):
@@ -194,7 +194,7 @@ class _Builder:
     def _element(
         self, element: Any, args: Any, kwargs: Any, results: int, training: Any, node: Any
     ) -> list[StageTensor]:
-        """Adds the call of a layer or model; returns what comes out, flattened."""
+        """Adds the call of a layer or model and returns its flattened outputs."""
         if element.is_nested_model:
             return self._nested(element, args, kwargs, training, node)
         stage = element.pipeline_stage

@@ -43,7 +43,7 @@ def graph(model: Any, node: Any = None, doing: str = "get") -> LayerGraph:
 
 
 def has_stage(model: Any) -> bool:
-    """Returns whether a layer of a model has a stage, without looking into what it calls.
+    """Returns whether a layer of a model has a stage, without tracing its `call`.
 
     Args:
         model: any Keras model.
@@ -131,7 +131,7 @@ def _marked(model: Any, node: Any, doing: str) -> list[Any]:
 
 
 def _stage(call: Any, stage_of_tensor: dict[int, int | None]) -> int | None:
-    """Returns the stage of a call by its mark, or by that of its layer."""
+    """Returns the stage of a call by its own mark, or else by its layer's."""
     stage = stage_scope.stage_of(call)
     if stage is None:
         stage = stage_scope.stage_of(call.layer)

@@ -36,7 +36,7 @@ def functional_graph(model: Any) -> LayerGraph:
 
 
 def check_functional_call(model: Any) -> None:
-    """Refuses a model whose class says itself what a call does.
+    """Raises if the class of a functional model overrides `call`.
 
     Args:
         model: a functional or Sequential model.
@@ -92,7 +92,7 @@ def check_length(model: Any, elements: Sequence[Any]) -> None:
 
 
 def check_elements(model: Any, given: Sequence[Any], expected: Sequence[Any]) -> None:
-    """Checks that elements are those of the layers of a Sequential model, one for each.
+    """Checks that a Sequential model has one element for each of its layers.
 
     Args:
         model: a Sequential model.
@@ -239,7 +239,7 @@ def _specs(inputs: Any) -> Any:
 
 
 def check_subclass_call(model: Any) -> None:
-    """Refuses a model that does not say what a call does.
+    """Raises if the class of a model does not define `call`.
 
     Args:
         model: a subclass of `Model`.
@@ -369,7 +369,7 @@ def _traced(model: Any, args: Any, kwargs: Any) -> LayerGraph:
 
 
 def _like(inputs: Any) -> Any:
-    """Returns a structure with new inputs in the place of symbolic tensors."""
+    """Returns a structure with new inputs instead of symbolic tensors."""
 
     def like(one: Any) -> Any:
         if not _is_symbolic(one):
@@ -380,7 +380,7 @@ def _like(inputs: Any) -> Any:
 
 
 def _inputs(shapes: Any) -> Any:
-    """Returns symbolic inputs for what Keras takes as shapes."""
+    """Returns symbolic inputs for the shapes that Keras takes."""
     if isinstance(shapes, dict):
         return {name: _inputs(shape) for name, shape in shapes.items()}
     one = isinstance(shapes, tf.TensorShape) or all(

@@ -216,7 +216,7 @@ def predict(model: IPUModel, infeed: Any, outfeed: Any, steps: int) -> tuple[tf.
 
 
 class _Results:
-    """What the last stage sends to the host.
+    """Results that the last stage sends to the host.
 
     Attributes:
         form: Its structure, once the last stage has been built.
@@ -254,7 +254,7 @@ def _loss_and_logs(
     layer_losses: list[Any],
     marks: list[tf.Tensor],
 ) -> tuple[tf.Tensor, Any]:
-    """Does what the last stage does with a mini-batch; returns loss and logs."""
+    """Computes loss and logs of a mini-batch in the last stage."""
     if sizes:
         batch = (x, y, sample_weight)
         return partial_batches.loss_and_logs(
@@ -311,7 +311,7 @@ def _stages(
 
 
 def _arguments(model: IPUModel) -> dict[str, Any]:
-    """Returns what the user has set for the pipeline itself."""
+    """Returns the user's arguments of the pipeline itself."""
     options = model._ipu_options
     return {
         "device_mapping": options.pipelining_device_mapping,

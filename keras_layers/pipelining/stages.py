@@ -184,7 +184,7 @@ class StageFunctions:
         keeps_y: bool,
         marked: bool = False,
     ) -> None:
-        """Plans which stage needs what.
+        """Plans the tensors that each stage needs.
 
         Args:
             model: the model.
@@ -268,7 +268,7 @@ class StageFunctions:
         metrics: list[Any],
         data: Any,
     ) -> Any:
-        """Builds a stage and returns what it passes on."""
+        """Builds a stage and returns the values for the next."""
         self._losses.clear()
         for call in self._calls.calls:
             if call.stage == stage:

@@ -45,7 +45,7 @@ def from_user(model: Any, given: Any) -> list[Any]:
 
 
 def check_elements(model: Any, given: Sequence[Any], expected: Sequence[Any]) -> None:
-    """Checks that elements are those of a model's layers.
+    """Checks that the elements match the layers of a model.
 
     Args:
         model: the model.
@@ -71,7 +71,7 @@ def check_elements(model: Any, given: Sequence[Any], expected: Sequence[Any]) ->
 
 
 def _check_element(model: Any, index: int, ours: Any, theirs: Any) -> None:
-    """Checks an element that a user passed against the one that belongs there."""
+    """Checks a user's element against the expected one."""
     if not isinstance(ours, type(theirs)):
         kind = "nested model" if theirs.is_nested_model else "layer"
         raise ValueError(
@@ -88,7 +88,7 @@ def _check_element(model: Any, index: int, ours: Any, theirs: Any) -> None:
 
 
 def _check_assigned_by_user(model: Any, element: Any) -> None:
-    """Refuses what is no stage in an assignment that a user sets."""
+    """Raises if an element of a user's assignment has no valid stage."""
     stage = element.pipeline_stage
     if stage is None and isinstance(element, assignment.LayerCallAssignment):
         raise ValueError(
@@ -172,7 +172,7 @@ def checked_calls(model: Any) -> layer_calls.ModelCalls:
 
 
 def _check_calls(model: Any, elements: Sequence[Any]) -> None:
-    """Refuses functional and Sequential models, nested ones too, that say what a call does."""
+    """Raises if a functional or Sequential model, nested or not, overrides `call`."""
     if isinstance(model, tf.keras.Sequential) or listing.is_functional(model):
         model_types.check_functional_call(model)
     for element in elements:

@@ -58,7 +58,7 @@ def _known_count(arguments: PipelineArguments) -> int | None:
 
 
 def _mini_batch(arguments: PipelineArguments, known_count: int | None) -> ops.Operation:
-    """Builds what happens with one mini-batch."""
+    """Builds the work of one mini-batch."""
     runner = StageRunner(arguments)
     outputs = runner.run()
     batches = MiniBatches(
@@ -92,7 +92,7 @@ def _mini_batch(arguments: PipelineArguments, known_count: int | None) -> ops.Op
 
 
 def _attribute(arguments: PipelineArguments, count: int | None, highest_ipu: int) -> dict[str, Any]:
-    """Returns what the compiler has to know, as its attribute of the counter.
+    """Returns the description of the pipeline for the compiler, an attribute of the counter.
 
     Args:
         arguments: the pipeline.
@@ -121,7 +121,7 @@ def _attribute(arguments: PipelineArguments, count: int | None, highest_ipu: int
 
 
 def _call_optimizer_function(function: Callable[..., Any], outputs: Any) -> OptimizerFunctionOutput:
-    """Calls the user's optimizer function with what the last stage returned."""
+    """Calls the user's optimizer function with the outputs of the last stage."""
     values, named = as_arguments(outputs)
     result = tensorflow_hooks.converted(function)(*values, **named)
     if not isinstance(result, OptimizerFunctionOutput):
@@ -176,7 +176,7 @@ def _check_outfeed(arguments: PipelineArguments, values: list[Any]) -> None:
 
 
 class _Totals:
-    """Sums of what would go to the outfeed with each mini-batch."""
+    """Sums over mini-batches, for the outfeed."""
 
     def __init__(self, arguments: PipelineArguments, sent: Any, batches: MiniBatches) -> None:
         self._queue = arguments.outfeed_queue

@@ -200,7 +200,7 @@ class PipelineArguments:
         return self.optimizer_function is not None
 
     def __post_init__(self) -> None:
-        """Checks what depends on several arguments."""
+        """Checks arguments that depend on each other."""
         _check_serialization(self)
         _check_outfeed(self)
         if self.schedule is PipelineSchedule.Interleaved and self.training:

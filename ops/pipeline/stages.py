@@ -124,12 +124,12 @@ def _first_inputs(arguments: PipelineArguments) -> tuple[list[Any], dict[str, An
 
 
 def handle_key(handle: Any) -> int:
-    """Returns what identifies a variable in a graph and in those around it."""
+    """Returns the key of a variable, the same in a graph and in the graphs around it."""
     return id(_outermost(handle))
 
 
 def _outermost(handle: Any) -> Any:
-    """Returns what a handle is in the outermost graph, or eagerly."""
+    """Returns the handle of the outermost graph, or the eager one, behind a captured handle."""
     while ops.is_symbolic_tensor(handle):
         captures = getattr(handle.graph, "captures", ())
         outer = next((outer for outer, inner in captures if inner is handle), None)
@@ -151,7 +151,7 @@ def _variable_name(handle: Any) -> str:
 
 
 def as_arguments(outputs: Any) -> tuple[list[Any], dict[str, Any]]:
-    """Returns what a stage returned as positional and keyword arguments for the next."""
+    """Converts the outputs of a stage to positional and keyword arguments of the next."""
     if outputs is None:
         return [], {}
     if isinstance(outputs, dict):
@@ -162,7 +162,7 @@ def as_arguments(outputs: Any) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _as_tensors(outputs: Any) -> Any:
-    """Converts what a stage returned to tensors; the form stays."""
+    """Converts the outputs of a stage to tensors in the same structure."""
     if outputs is None:
         return None
     if isinstance(outputs, dict):

@@ -38,7 +38,7 @@ def checked_output(name: str, document: str, *checks: Callable[[str, Any, Any], 
 
 
 def is_optimizer(name: str, value: Any, _: Any) -> None:
-    """Refuses what is no optimizer."""
+    """Raises if a value is no optimizer."""
     if not isinstance(value, v1_optimizer.Optimizer) and not hasattr(value, "apply_gradients"):
         raise TypeError(
             f"{name} must be an optimizer: a tf.compat.v1.train.Optimizer or a Keras optimizer. "
@@ -47,30 +47,30 @@ def is_optimizer(name: str, value: Any, _: Any) -> None:
 
 
 def is_sequence(name: str, value: Any, _: Any) -> None:
-    """Refuses what is neither a list nor a tuple."""
+    """Raises if a value is neither a list nor a tuple."""
     if not isinstance(value, (list, tuple, type(None))):
         raise TypeError(f"{_OUTPUT}.{name} must be a list or tuple. Received: {value!r}")
 
 
 def is_dict(name: str, value: Any, _: Any) -> None:
-    """Refuses what is no dict."""
+    """Raises if a value is no dict."""
     if not isinstance(value, (dict, type(None))):
         raise TypeError(f"{_OUTPUT}.{name} must be a dict. Received: {value!r}")
 
 
 def is_tape(name: str, value: Any, _: Any) -> None:
-    """Refuses what is no tape."""
+    """Raises if a value is no tape."""
     if not isinstance(value, (backprop.GradientTape, type(None))):
         raise TypeError(f"{_OUTPUT}.{name} must be a GradientTape. Received: {value!r}")
 
 
 def is_context(name: str, value: Any, _: Any) -> None:
-    """Refuses what does not capture gradients."""
+    """Raises if a value is no `GradientCaptureContext`."""
     _check_class(name, value, GradientCaptureContext)
 
 
 def is_outfeed(name: str, value: Any, _: Any) -> None:
-    """Refuses what is no outfeed queue."""
+    """Raises if a value is no outfeed queue."""
     _check_class(name, value, ipu_outfeed_queue.IPUOutfeedQueue)
 
 
@@ -80,7 +80,7 @@ def _check_class(name: str, value: Any, wanted: type) -> None:
 
 
 def of_tensorflow_1_optimizers(name: str, value: Any, output: Any) -> None:
-    """Refuses for Keras optimizers what these do not have."""
+    """Raises if a field of TensorFlow 1 optimizers is set for a Keras optimizer."""
     if value and not isinstance(output.opt, v1_optimizer.Optimizer):
         raise ValueError(
             f"{_OUTPUT}.{name} may not be used with OptimizerV2 instances: compute_gradients is a "
@@ -90,7 +90,7 @@ def of_tensorflow_1_optimizers(name: str, value: Any, output: Any) -> None:
 
 
 def of_keras_optimizers(name: str, value: Any, output: Any) -> None:
-    """Refuses for optimizers of TensorFlow 1 what these do not take."""
+    """Raises if a field of Keras optimizers is set for a TensorFlow 1 optimizer."""
     if _is_given(value) and isinstance(output.opt, v1_optimizer.Optimizer):
         raise ValueError(
             f"{_OUTPUT}.{name} may only be used with OptimizerV2 instances, which are Keras "
@@ -122,7 +122,7 @@ def _is_given(value: Any) -> bool:
 
 
 def check_complete(output: Any) -> None:
-    """Checks what a pipeline is about to train with.
+    """Checks that an output has all that training needs.
 
     Args:
         output: what the optimizer function returned.
@@ -185,7 +185,7 @@ def _options(name: str, value: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 class OptimizerFunctionOutput:
-    """The result of the optimizer function of a pipeline: what to minimize, and how.
+    """The result of a pipeline's optimizer function: the loss, the optimizer and their options.
 
     Attributes:
         loss: The loss of a mini-batch.

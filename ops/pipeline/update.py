@@ -94,7 +94,7 @@ class GradientCaptures:
         return self._get_values()
 
     def enqueue(self, values: dict[str, list[Any]]) -> list[ops.Operation]:
-        """Sends what `values` returned to the outfeed, if there is one."""
+        """Sends the result of `values` to the outfeed, if there is one."""
         return [] if self._outfeed is None else [self._outfeed.enqueue(values)]
 
 
@@ -164,7 +164,7 @@ class WeightUpdate:
         return [*done, *self._captures.enqueue(captured)]
 
     def _no_gradient(self, variable: Any) -> Callable[[], Any]:
-        """Returns what makes the gradient of a variable that the loss does not depend on.
+        """Returns the function for the gradient of a variable that the loss does not depend on.
 
         For a variable of a stage that is zero: a stage is one function, which the loss depends on.
         """

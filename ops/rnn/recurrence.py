@@ -103,7 +103,7 @@ def valid(inputs: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
 
 
 def without_padding(x: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
-    """Returns `x`, `[time, batch, ...]`, with zeros in the padding, whatever is there."""
+    """Returns `x`, `[time, batch, ...]`, with zeros in the padding, even over NaNs."""
     shape = tf.concat([tf.shape(valid), tf.ones([x.shape.rank - 2], tf.int32)], 0)
     return tf.where(tf.reshape(valid, shape), x, tf.zeros_like(x))
 
@@ -144,7 +144,7 @@ class Cell(Protocol):
 
 @dataclass(frozen=True)
 class _Scan:
-    """How many arguments of a kind a scan has; their order is that of the fields."""
+    """Counts of a scan's arguments by kind, in the order of the fields."""
 
     cell: Cell
     sequences: int
@@ -152,7 +152,7 @@ class _Scan:
     weights: int
 
     def split(self, tensors: Sequence[tf.Tensor]) -> list[Tensors]:
-        """Splits arguments (and what follows them) into sequences, states, weights, biases."""
+        """Splits arguments (and any tensors after them) into sequences, states, weights, biases."""
         parts, rest = [], list(tensors)
         for count in (self.sequences, self.states, self.weights, self.weights):
             parts.append(rest[:count])
@@ -282,7 +282,7 @@ def _array(like: tf.Tensor, steps: tf.Tensor, shape: Any) -> tf.TensorArray:
 
 
 def _stacked(array: tf.TensorArray, like: tf.Tensor) -> tf.Tensor:
-    """Returns what an array holds, with as many time steps as another tensor."""
+    """Stacks the contents of an array, with the time steps of another tensor."""
     result = array.stack()
     return tf.ensure_shape(result, like.shape[:1] + result.shape[1:])
 

@@ -230,7 +230,7 @@ class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1, DeviceStrategy):
         return super().run(_launcher(fn, self._ipu_device), args, kwargs, options)
 
     def _for_programs(self, value: Any) -> Any:
-        """Returns an argument of a program: an iterator of the host as one that programs read."""
+        """Converts an argument of a program: an iterator of the host becomes one for programs."""
         is_of_host = isinstance(value, iterator_ops.OwnedIterator)
         if not is_of_host or isinstance(value, ipu_infeed_queue.IPUIterator):
             return value
