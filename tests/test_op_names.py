@@ -125,7 +125,7 @@ def test_every_collective_on_links_has_a_cost() -> None:
     assert set(collectives.FORMULAS) == op_names.LINK_COLLECTIVES
 
 
-def test_options_that_merge_collectives_are_passed_to_the_planner() -> None:
+def test_options_that_merge_collectives_are_passed_to_planner() -> None:
     named = {row.merged_up_to for row in op_names.COLLECTIVES.values()} - {""}
     assert named <= set(describe.MERGING)
 

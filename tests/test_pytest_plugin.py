@@ -88,7 +88,7 @@ def test_a_budget_belongs_to_its_test(run_pytest, tmp_path):
     assert "over budget" in exceeded and "variables bytes" in exceeded and "code 1" in exceeded
 
 
-def test_the_tolerance_of_a_test_stands_for_that_of_the_file(run_pytest, tmp_path):
+def test_tolerance_of_test_stands_for_that_of_file(run_pytest, tmp_path):
     path = tmp_path / "budgets" / "step.json"
     tolerant = PROGRAM.replace('"budgets/step.json")', '"budgets/step.json", tolerance=50)', 1)
     (written,) = run_pytest((source_of(64), "--update-ipu-budgets"))

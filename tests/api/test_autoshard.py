@@ -298,7 +298,7 @@ class TestRules:
         with pytest.raises(TypeError, match="edge_filter must be a function"):
             autoshard.automatic_sharding(2, x, tf.exp(x), edge_filter=3)  # type: ignore[arg-type]
 
-    def test_a_loss_that_does_not_depend_on_the_input_is_refused(self) -> None:
+    def test_loss_independent_of_input_is_refused(self) -> None:
         x = tf1.placeholder(tf.float32, [])
         tf.exp(x)
         with pytest.raises(ValueError, match="Expected a loss that depends on the input"):

@@ -118,7 +118,7 @@ def test_totals_equal_sums_or_means(
     np.testing.assert_allclose(totals, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_a_running_mean_stays_in_the_range_of_its_type() -> None:
+def test_running_mean_stays_in_range_of_its_type() -> None:
     # A sum does not: float16 ends at 65504, where the device clips.
     training.configure()
     x = np.full([64, 3], 3000, np.float16)
@@ -136,7 +136,7 @@ def test_totals_may_have_another_type() -> None:
     np.testing.assert_array_equal(totals, np.full([1, 3], 192000.0))
 
 
-def test_state_is_that_of_a_run_and_of_a_replica() -> None:
+def test_state_equals_that_of_run_and_of_replica() -> None:
     training.configure(2)
     x = _values(24)
     totals = _totals(x, 3, lambda b, v: b.accumulate(v, tf.float32), runs=2, replicas=2)

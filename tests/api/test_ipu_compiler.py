@@ -196,7 +196,7 @@ class TestInputs:
         with pytest.raises(TypeError, match="argument"):
             _compile(lambda x: x, [X, X])
 
-    def test_int64_is_narrowed_to_32_bits_and_extended_back(self) -> None:
+    def test_int64_is_narrowed_and_extended_back(self) -> None:
         values = np.array([1, -2, 2**31, 2**40 + 5], np.int64)
         x = tf1.placeholder(tf.int64, [4])
         (result,) = _compile(lambda x: x + 1, [x])
@@ -407,7 +407,7 @@ class TestVariables:
             saver.restore(session, path)
             assert session.run(result) == 2.0
 
-    def test_variables_made_outside_in_the_ipu_scope_are_on_the_device(self) -> None:
+    def test_variables_made_outside_ipu_scope_are_on_device(self) -> None:
         with scopes.ipu_scope(IPU):
             variable = tf1.get_variable("outer", initializer=X)
         (result,) = _compile(lambda: variable * 2)

@@ -100,7 +100,7 @@ class TestRepeat:
 
         assert _run(lambda: loops.repeat(3, inner, [0.0]))[0] == [12.0]
 
-    def test_nested_with_a_number_that_depends_on_the_outer_loop(self) -> None:
+    def test_nested_with_number_that_depends_on_outer_loop(self) -> None:
         def outer(i: tf.Tensor, total: tf.Tensor) -> Any:
             return i + 1, loops.repeat(i, lambda v: v + 1.0, [total])
 
@@ -188,7 +188,7 @@ class TestOperations:
         _, variables = _run(lambda: loops.repeat(4, lambda: wrap(_counter().assign_add(1.0).op)))
         assert variables == [4.0]
 
-    def test_operations_of_a_nested_loop_run_in_every_iteration(self) -> None:
+    def test_operations_of_nested_loop_run_in_every_iteration(self) -> None:
         def body(v: tf.Tensor) -> Any:
             return v, loops.repeat(3, lambda: _counter().assign_add(v).op)
 
@@ -350,7 +350,7 @@ class TestErrors:
         with pytest.raises(TypeError, match=pattern):
             _compile(lambda: loops.repeat(2, lambda v: v, [1.0], queue))
 
-    def test_a_body_that_lacks_a_key_of_the_infeed_is_refused(self) -> None:
+    def test_body_that_lacks_key_of_infeed_is_refused(self) -> None:
         queue = IPUInfeedQueue(tf.data.Dataset.from_tensors({"x": 1.0, "y": 2.0}))
         pattern = f"{self._CALL.format('body')}.* and 2 additional inputs from infeed"
         with pytest.raises(TypeError, match=pattern):

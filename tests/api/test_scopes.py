@@ -379,7 +379,7 @@ class TestOutsideCompilation:
             expected = np.abs(np.fft.fft(X)) * 2
             np.testing.assert_allclose(session.run(result), expected, rtol=1e-5)
 
-    def test_the_host_runs_in_every_iteration_of_a_loop(self) -> None:
+    def test_host_runs_in_every_iteration_of_a_loop(self) -> None:
         seen: list[float] = []
 
         def on_host(value: np.ndarray) -> np.ndarray:
@@ -470,7 +470,7 @@ class TestOutsideCompilation:
         with pytest.raises(ValueError, match="Illegal nesting of outside_compilation_scope"):
             _compile(net)
 
-    def test_a_host_computation_without_input_and_output_is_refused(self) -> None:
+    def test_host_computation_without_input_and_output_is_refused(self) -> None:
         def net(x: tf.Tensor) -> Any:
             with scopes.outside_compilation_scope():
                 alone = tf1.py_func(lambda: None, [], [])
@@ -513,7 +513,7 @@ class TestOutsideCompilation:
 class TestInFunctions:
     """Scopes in TensorFlow 2."""
 
-    def test_outside_compilation_runs_on_the_host_in_a_function(self) -> None:
+    def test_outside_compilation_runs_on_host_in_a_function(self) -> None:
         seen: list[np.ndarray] = []
 
         def on_host(value: tf.Tensor) -> tf.Tensor:

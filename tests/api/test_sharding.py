@@ -88,7 +88,7 @@ class TestAttributes:
         assert sharding.has_attr(op, "T") is True
         assert sharding.has_attr(op, "_XlaSharding") is False
 
-    def test_shard_of_the_op_that_a_group_is_named_after(self) -> None:
+    def test_shard_of_op_that_group_is_named_after(self) -> None:
         with scopes.ipu_shard(3):
             forward = tf.constant(1.0, name="forward").op
         op = tf.constant(2.0).op
@@ -208,7 +208,7 @@ class TestGradients:
         found = self._records(lambda x: _gradient(kind, function, x))
         assert found["TanhGrad"] == [(1, None, "")]
 
-    def test_sums_of_gradients_have_the_stage_of_the_tensor(self, kind: str) -> None:
+    def test_sums_of_gradients_have_stage_of_tensor(self, kind: str) -> None:
         def function(x: tf.Tensor) -> tf.Tensor:
             with _stage(0, 1):
                 y = tf.tanh(x)
@@ -219,7 +219,7 @@ class TestGradients:
         found = self._records(lambda x: _gradient(kind, function, x))
         assert found["AddN"] == [(1, 0, "backward")]
 
-    def test_gradients_of_functions_have_the_stage_of_their_forward_op(self, kind: str) -> None:
+    def test_function_gradients_have_stage_of_forward_op(self, kind: str) -> None:
         @tf.custom_gradient
         def custom(x: tf.Tensor) -> Any:
             return tf.exp(x), tf.sin
@@ -238,7 +238,7 @@ class TestGradients:
         assert found["Sin"] == [(1, 0, "backward")]
         assert found["TanhGrad"] == [(2, 1, "backward")]
 
-    def test_gradients_in_a_loop_have_the_stage_of_their_forward_op(self, kind: str) -> None:
+    def test_loop_gradients_have_stage_of_forward_op(self, kind: str) -> None:
         def function(x: tf.Tensor) -> tf.Tensor:
             def body(i: tf.Tensor, y: tf.Tensor) -> Any:
                 with _stage(0, 1):
@@ -252,7 +252,7 @@ class TestGradients:
         assert set(found["TanhGrad"]) == {(1, 0, "backward")}
         assert set(found["SigmoidGrad"]) == {(2, 1, "backward")}
 
-    def test_gradients_in_a_conditional_have_the_stage_of_their_forward_op(self, kind: str) -> None:
+    def test_conditional_gradients_have_stage_of_forward_op(self, kind: str) -> None:
         def function(x: tf.Tensor) -> tf.Tensor:
             def branch() -> tf.Tensor:
                 with _stage(0, 1):
@@ -263,7 +263,7 @@ class TestGradients:
         found = self._records(lambda x: _gradient(kind, function, x))
         assert set(found["TanhGrad"]) == {(1, 0, "backward")}
 
-    def test_gradients_of_a_loop_in_a_stage_are_in_the_stage(self, kind: str) -> None:
+    def test_gradients_of_loop_in_stage_are_in_stage(self, kind: str) -> None:
         def function(x: tf.Tensor) -> tf.Tensor:
             with _stage(2, 1):
                 return loops.repeat(3, tf.tanh, [x])
@@ -392,6 +392,6 @@ print(sharding.get_sharding(graph.get_operation_by_name("gradient_tape/mul")))
 """
 
 
-def test_tapes_follow_shards_in_a_program_that_has_nothing_else_of_ipus(run_python: Any) -> None:
+def test_tapes_follow_shards_without_other_ipu_ops(run_python: Any) -> None:
     lines = run_python(_TAPES_ALONE).stdout.splitlines()
     assert lines[-2:] == ["[1] [2] [1]", "None"]

@@ -171,7 +171,7 @@ def test_blocks_of_bert_are_those_of_mlperf():
 
 
 @pytest.mark.parametrize("positions", [16, 96, 1000, 2048])
-def test_on_tile_products_have_the_asymptote_of_the_chip(positions):
+def test_on_tile_products_have_asymptote_of_chip(positions):
     """4 cycles for each row, and the fixed 331 cycles of the fit over the published series."""
     found = on_tile.predict(row(MATMUL, f"N={positions}", "tile cycles", "cycles"))
     assert found.value == pytest.approx(331.4 + 4 * positions, rel=0.03)
@@ -189,16 +189,16 @@ def test_on_tile_products_have_the_asymptote_of_the_chip(positions):
         ("no exchange", "", ("float32", "float32")),
     ],
 )
-def test_types_are_read_from_the_words_of_a_row(words, options, types):
+def test_types_are_read_from_words_of_a_row(words, options, types):
     assert types_of(row(f"on-tile matmul [N,16]x[16,16], {words}", options)) == types
 
 
-def test_only_rows_of_the_fitted_chip_are_no_check():
+def test_only_rows_of_fitted_chip_are_no_check():
     found = [on_tile.predict(row(MATMUL, "N=16", chip=chip)) for chip in ("Bow", "GC200")]
     assert [prediction.fitted for prediction in found] == [True, False]
 
 
-def test_a_row_that_fails_does_not_stop_the_others(monkeypatch, capsys):
+def test_row_that_fails_does_not_stop_the_others(monkeypatch, capsys):
     def fails(one):
         if "n" not in one.parameters:
             raise ZeroDivisionError("of this row")
@@ -240,7 +240,7 @@ def test_tiles_and_units_of_a_product_are_read():
         ("a new program", "N=4", "no program"),
     ],
 )
-def test_rows_that_lack_something_are_listed_with_the_reason(workload, options, reason):
+def test_rows_that_lack_something_are_listed_with_reason(workload, options, reason):
     outcome = predict([row(workload, options)])
     assert not outcome.predictions
     assert re.search(reason, outcome.refused[0][1])
@@ -285,7 +285,7 @@ def test_rates_are_ranked_as_times():
 
 
 @pytest.mark.parametrize("unit", ["items/s", "min"])
-def test_rows_of_one_configuration_bound_what_can_be_predicted(unit):
+def test_rows_of_one_configuration_bound_predictions(unit):
     # One configuration, predicted as 100, was measured as 80, 100 and 120; another one once.
     members = [
         Prediction(row("w", value=value, unit=unit), "g", BOW, 100.0, configuration="c")
@@ -313,7 +313,7 @@ def test_the_page_says_what_is_calibrated():
     assert "| matrix product on the tile | 1 | 1.00 | 0.0 % |" in text
 
 
-def test_the_page_in_the_repository_is_of_this_file_of_rows():
+def test_page_in_repository_equals_rows():
     text = (ROOT / "docs/accuracy.md").read_text(encoding="utf-8")
     match = SUMMARY.search(text)
     assert match

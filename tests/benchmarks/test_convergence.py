@@ -16,7 +16,7 @@ def samples(workload, options, metric="time to train"):
     return convergence.to_target(row, configuration(row))
 
 
-def test_resnet_trains_for_its_epochs_and_is_evaluated_every_four():
+def test_resnet_trains_its_epochs_and_evaluates_every_four():
     # 38 epochs; an evaluation is 50,000 forward passes.
     expected = 38 * 1_281_167 + 38 / 4 * 50_000 / 3
     assert samples("ResNet-50 v1.5 training", RESNET) == pytest.approx(expected)
@@ -45,6 +45,6 @@ def test_bert_trains_as_long_as_the_reference(metric, trained):
         ("BERT-Large", BERT.replace("GA=192;GBS=3072", "GA=19;GBS=304"), "samples to the target"),
     ],
 )
-def test_a_training_whose_samples_are_not_published_is_refused(workload, options, reason):
+def test_training_whose_samples_are_not_published_is_refused(workload, options, reason):
     with pytest.raises(NotExpressible, match=reason):
         samples(workload, options)

@@ -18,14 +18,14 @@ def prediction(base: float, figure: float, measured: float, name: str, fitted: b
     return Prediction(row, "g", BOW, value, fitted, name, "figure", figure / value)
 
 
-def test_a_figure_that_all_agree_on_stays_as_it_is():
+def test_figure_without_disagreement_stays():
     (found,) = left_out([prediction(b, 50.0, b + 50.0, f"{b}") for b in (100.0, 300.0, 900.0)])
     assert found.configurations == 3
     assert (found.fitted, found.median, found.percentile) == pytest.approx((0, 0, 0))
     assert (found.low, found.high) == pytest.approx((1, 1))
 
 
-def test_what_is_left_out_is_predicted_by_a_fit_to_the_others():
+def test_left_out_rows_are_predicted_from_others():
     bases, measured = np.array([100.0, 300.0, 900.0, 50.0]), np.array([170.0, 345.0, 960.0, 95.0])
     predicted = bases + 50.0
     (found,) = left_out(
@@ -44,7 +44,7 @@ def test_what_is_left_out_is_predicted_by_a_fit_to_the_others():
     assert found.fitted == pytest.approx(np.median(abs(predicted / measured - 1)))
 
 
-def test_rows_of_a_configuration_count_once_and_few_configurations_not_at_all():
+def test_rows_of_configuration_count_once():
     rows = [prediction(100.0, 50.0, m, "one") for m in (150.0, 160.0, 500.0)]
     assert left_out(rows) == []
     others = [prediction(b, 50.0, b + 50.0, f"{b}") for b in (300.0, 900.0)]

@@ -29,7 +29,7 @@ def program():
     return describe.workload(executable)
 
 
-def test_state_on_the_chip_and_fewer_ipus_take_more(program, monkeypatch):
+def test_state_on_chip_and_fewer_ipus_take_more(program, monkeypatch):
     monkeypatch.setattr(training, "whole_program", lambda config: program)
     case = memory.Case("tiny", memory.CASES[0].config, "here")
     plain = memory.fullest_tile(case)
@@ -41,7 +41,7 @@ def test_state_on_the_chip_and_fewer_ipus_take_more(program, monkeypatch):
     assert alone > plain
 
 
-def test_cases_name_their_source_and_fit_unless_they_change_it():
+def test_cases_name_source_and_fit_unless_changed():
     assert all(case.source for case in memory.CASES)
     for case in memory.CASES:
         assert case.fits is not (case.state_on_chip or case.on_one_ipu)

@@ -53,7 +53,7 @@ def test_models_have_the_size_of_the_papers(name, millions):
     assert variables(BY_NAME[name]) == pytest.approx(millions * 1e6, rel=0.1)
 
 
-def test_groups_of_channels_make_efficientnet_larger_than_depthwise_convolutions():
+def test_channel_groups_make_efficientnet_larger_than_depthwise():
     # B4 has 19 M; Masters et al. (2021) keep the size about the same with groups and expansion 4.
     assert 15e6 < variables(BY_NAME["efficientnet"]) < 23e6
 
@@ -97,7 +97,7 @@ def test_rows_that_lack_something_are_refused(workload, options, metric, reason)
         assumed.predict(row(workload, options, metric))
 
 
-def test_one_machine_has_four_ipus_and_epochs_are_those_of_mlperf(monkeypatch):
+def test_machine_has_four_ipus_and_mlperf_epochs(monkeypatch):
     monkeypatch.setattr(assumed, "_seconds", lambda *_: 2.0)
     machine = assumed.predict(row("UNet", "Bow-2000;global batch=24"))
     assert machine.value == 12

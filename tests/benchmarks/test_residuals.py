@@ -56,7 +56,7 @@ def test_one_fold_has_its_percentiles_and_no_check():
 
 
 @pytest.mark.parametrize(("common", "own"), [(0.0, 1.0), (1.0, 1.0), (2.0, 0.5)])
-def test_correlation_is_the_part_of_the_variance_in_common(common, own):
+def test_correlation_is_part_of_variance_in_common(common, own):
     generator = np.random.default_rng(11)
     found = residuals.correlation(as_residuals(series(generator, 300, 10, common, own)))
     assert found == pytest.approx(common**2 / (common**2 + own**2), abs=0.06)
@@ -89,7 +89,7 @@ def program(number, ratio):
     return Prediction(found, "g", BOW, ratio, configuration=str(number), parts=parts)
 
 
-def test_whole_models_are_compared_with_sums_of_their_ops():
+def test_whole_models_are_compared_with_op_sums():
     held = [
         residuals.Checked(Interval("dense products", 0.9, 1.0, 1.1, 1.0, 10), "", math.nan),
         residuals.Checked(intervals.ALL._replace(correlation=1.0), "", math.nan),

@@ -57,7 +57,7 @@ def test_a_fit_finds_the_figures_of_runs(monkeypatch):
     assert found.low == pytest.approx(found.high, rel=1e-3)
 
 
-def test_the_spread_holds_the_figures_when_runs_are_noisy(monkeypatch):
+def test_spread_holds_the_figures_when_runs_are_noisy(monkeypatch):
     found = fitted(monkeypatch, runs(noise=0.01))
     assert found is not None
     for low, value, high in zip(found.low, found.values, found.high):

@@ -20,7 +20,7 @@ def speed_up(workload, **options):
     return sparse.predict(row(f"sparse x dense matmul, {workload} pattern", text)).value
 
 
-def test_blocks_use_the_matrix_unit_and_elements_do_not():
+def test_blocks_use_matrix_unit_and_elements_do_not():
     assert speed_up("static", block="16") > 1.5 * speed_up("static")
     # At most as much faster as there is less to compute, and nothing moves in no time.
     assert speed_up("static", block="16") < 16
@@ -61,7 +61,7 @@ def test_sparse_rows_that_lack_something_are_refused(options, reason):
         sparse.predict(row("sparse x dense matmul, static pattern", options))
 
 
-def test_transfers_take_what_the_model_of_the_chip_says():
+def test_transfers_take_what_model_of_chip_says():
     time = host.predict(row("output tensors", "8.8 MB at 5.5 GB/s", "transfer time", "ms"))
     assert time.value == pytest.approx(host_cycles(8.8e6, BOW) / BOW.clock * 1e3)
     rate = host.predict(row("device-to-host transfer", "", "bandwidth", "GB/s"))

@@ -54,7 +54,7 @@ def test_an_image_that_no_division_fits_is_refused():
         for least in (ONE, Part(6, 6), Part(72, 64), Part(24, 128))
     ],
 )
-def test_tiles_cover_the_part_and_are_as_large_as_asked(part, least):
+def test_tiles_cover_part_with_requested_size(part, least):
     tiles = grid.over_tiles(part, 1216, least)
     rows, columns = {t.rows for t in tiles}, {t.columns for t in tiles}
     assert max(rows) - min(rows) <= 1 and max(columns) - min(columns) <= 1
@@ -115,7 +115,7 @@ def test_borders_are_counted_for_each_worker():
     assert found.exchange == (2 * 12 + 2 * 6 * 4) * 16 / 4 + MK1.exchange_overhead
 
 
-def test_the_earlier_program_copies_only_what_is_in_pieces():
+def test_earlier_program_copies_only_what_is_in_pieces():
     by_rows = blur.step(Program(CHEESE, 1, Part(72, 32), DATA["float"], earlier=True), MK1)
     assert by_rows.before == by_rows.after == 0
     by_columns = blur.step(Program(CHEESE, 1, ONE, DATA["float"], earlier=True), MK1)
@@ -139,7 +139,7 @@ def test_rows_that_lack_something_are_refused(workload, options, metric, reason)
         hand_written.predict(row(workload, options, metric))
 
 
-def test_rows_with_the_same_parts_of_tiles_are_one_configuration():
+def test_rows_with_equal_tile_parts_are_one_configuration():
     text = "grid=2200x1122;ipus=1;iterations=1000;mincolspertile=1;minrowspertile="
     one, same, other = (
         hand_written.predict(row("3x3 stencil, tile partition granularity", text + rows))

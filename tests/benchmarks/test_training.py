@@ -66,7 +66,7 @@ def test_repeated_layers_have_variables_of_their_own(workload):
     assert len(set(updated)) == 4
 
 
-def test_state_is_split_over_as_many_replicas_as_there_are():
+def test_state_is_split_over_all_replicas():
     layout = LAYOUT._replace(offload=True)
     element = [tf.TensorSpec([4, SIZE], tf.float16)]
     executable = programs.compile_pipeline("tiny", [stage(0), stage(1)], element, layout, 4)
@@ -139,7 +139,7 @@ def test_stages_have_one_layer_each():
     assert (shape.heads, shape.masked, shape.tokens) == (12, 19, 256)
 
 
-def test_throughput_is_the_samples_of_an_update_by_its_time(monkeypatch):
+def test_throughput_is_samples_of_update_by_its_time(monkeypatch):
     monkeypatch.setattr(training, "plan", lambda config: SimpleNamespace(seconds=0.5))
     monkeypatch.setattr(training, "parts", lambda config: (("dense products", 1.0),))
     options = "POD16;microbatch=2;GA=10;GBS=320;SL512 packed;4-stage pipeline x4 replicas"
@@ -154,7 +154,7 @@ def test_throughput_is_the_samples_of_an_update_by_its_time(monkeypatch):
     assert whole_models.predict(block).value == pytest.approx(469 * 0.5)
 
 
-def test_the_first_round_has_the_release_of_its_time():
+def test_first_round_has_the_release_of_its_time():
     options = parameters("POD64;microbatch=20;GA=2;GBS=2560;replicas=64")
     fields = ("ResNet-50 v1.5 training", options, "throughput", 80_000.0, "samples/s")
     old, new = (

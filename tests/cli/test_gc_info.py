@@ -41,7 +41,7 @@ def test_attributes_of_an_ipu_are_names_and_values(capsys, arguments):
     assert values["pci id"] == "0000:24:00.0" and values["board type"] == "simulated"
 
 
-def test_a_device_of_several_ipus_has_the_attributes_of_each(capsys):
+def test_device_of_several_ipus_has_attributes_of_each(capsys):
     out = printed(capsys, "-i", "-d", "30")
     ids = {int(number) for number in re.findall(r"^  id: (\d+)$", out, re.MULTILINE)}
     assert out.count("Device Info:") == 16 and ids == set(range(16))

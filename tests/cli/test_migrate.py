@@ -108,7 +108,7 @@ def test_bad_input_is_one_line(capsys, program, arguments, words):
     assert program.read_text() == PROGRAM
 
 
-def test_damaged_programs_are_refused_in_one_line_or_migrated(tmp_path):
+def test_damaged_programs_are_migrated_or_refused(tmp_path):
     """What can be parsed is migrated to what can be parsed, and what cannot is left as it is."""
     path = tmp_path / "program.py"
     codes = set()

@@ -73,7 +73,7 @@ def _edits(steps):
     return edits
 
 
-def test_a_refused_model_fits_when_the_printed_lines_are_followed(run_python, tmp_path):
+def test_refused_model_fits_when_printed_lines_are_followed(run_python, tmp_path):
     engine = {"autoReport.all": "true", "autoReport.directory": str(tmp_path)}
     refused = _run(run_python, {}, engine)
     assert "REFUSED" in refused and "is out of memory on IPU 0" in refused

@@ -86,7 +86,7 @@ class TestLayers:
         assert len(tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)) == 2
         assert "fully_connected/biases" not in names()
 
-    def test_flatten_one_hot_bias_add_and_dropout_equal_numpy(self, graph):
+    def test_flatten_one_hot_bias_add_dropout_equal_numpy(self, graph):
         flat = layers.flatten(IMAGES)
         hot = layers.one_hot_encoding([1, 0], 3, on_value=2.0)
         added = layers.bias_add(X, initializer=tf.ones_initializer(), activation_fn=tf.abs)
@@ -117,7 +117,7 @@ class TestLayers:
 
 
 class TestInitializersAndRegularizers:
-    def test_xavier_has_the_range_and_spread_of_its_formula(self, graph):
+    def test_xavier_has_range_and_spread_of_its_formula(self, graph):
         uniform = layers.xavier_initializer(seed=1)([300, 100])
         normal = layers.xavier_initializer_conv2d(uniform=False, seed=1)([3, 3, 20, 30])
         uniform, normal = run([uniform, normal])
@@ -247,7 +247,7 @@ class TestOptimizers:
 
 
 class TestTraining:
-    def test_sequence_loss_is_the_weighted_mean_of_cross_entropies(self, graph):
+    def test_sequence_loss_is_weighted_mean_of_cross_entropies(self, graph):
         logits = np.float32([[[0, 1], [2, 0]], [[1, 1], [0, 3]]])
         targets, weights = np.array([[1, 0], [0, 1]]), np.float32([[1, 1], [1, 0]])
         own = (

@@ -115,7 +115,7 @@ def test_errors_and_exit_codes_are_those_of_python(tmp_path, program):
     assert ours.stderr == plain.stderr
 
 
-def test_ctrl_c_ends_a_program_as_it_ends_python(tmp_path):
+def test_ctrl_c_ends_program_as_it_ends_python(tmp_path):
     (tmp_path / "program.py").write_text("raise KeyboardInterrupt\n")
     plain, ours = (run(tmp_path, "program.py", tool=tool) for tool in (False, True))
     assert ours.returncode == plain.returncode == -signal.SIGINT

@@ -149,7 +149,7 @@ def test_a_program_stays_while_its_function_does() -> None:
 
 
 @pytest.mark.usefixtures("nothing_stays")
-def test_equal_programs_are_one_until_the_last_of_them_goes() -> None:
+def test_equal_programs_are_one_until_last_goes() -> None:
     first, second = _adder(1.0), _adder(1.0)
     _run(first, X)
     (executable,) = cache.executables()
@@ -169,7 +169,7 @@ def test_equal_programs_are_one_until_the_last_of_them_goes() -> None:
 
 
 @pytest.mark.usefixtures("nothing_stays")
-def test_a_program_that_is_held_knows_its_lines_but_keeps_nothing_of_the_user() -> None:
+def test_held_program_knows_lines_but_no_user_objects() -> None:
     gc.collect()
     before = tf.config.experimental.get_memory_info("CPU:0")["current"]
 
@@ -234,7 +234,7 @@ def _events() -> list[IpuTraceEvent]:
     return event_trace.extract_all_events(events.STORE.drain())
 
 
-def test_a_new_configuration_unloads_programs_that_can_still_be_run() -> None:
+def test_new_configuration_unloads_runnable_programs() -> None:
     add = _adder(1.0)
     _run(add, X)
     system.reset_ipu_configuration()

@@ -133,7 +133,7 @@ def test_more_shards_than_ipus_is_an_error():
     np.testing.assert_array_equal(_run(_loop(1), np.ones(2, np.float32))[0], 2.0)
 
 
-def test_a_device_that_is_not_attached_is_an_error():
+def test_device_that_is_not_attached_is_an_error():
     _configure(1)
     with pytest.raises(tf.errors.FailedPreconditionError, match="No device target"):
         _run(_loop(1), np.ones(2, np.float32), device="/device:IPU:1")
@@ -165,7 +165,7 @@ def test_two_devices_have_programs_of_their_own():
     assert [(e.ordinal, e.replicas) for e in cache.executables()] == [(0, 1), (1, 2)]
 
 
-def test_unsupported_ops_are_refused_and_the_process_goes_on():
+def test_unsupported_ops_are_refused_and_process_goes_on():
     _configure()
     with pytest.raises(tf.errors.InvalidArgumentError, match="no supported kernel for IPU devices"):
         _run(lambda x: tf.cast(tf.cast(x, tf.float64) * 2, tf.float32), np.ones(2, np.float32))

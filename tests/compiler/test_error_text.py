@@ -240,14 +240,14 @@ def test_floating_point_exceptions_name_op_and_line(in_session: bool) -> None:
     assert place_of(program, "tf.math.log") in str(caught.value)
 
 
-def test_a_placement_error_of_a_session_names_op_and_line() -> None:
+def test_placement_error_of_session_names_op_and_line() -> None:
     replicas.configure(1)
     with tf.Graph().as_default(), tf1.Session() as session:
         with scopes.ipu_scope("/device:IPU:0"):
             wide = tf.Variable(1.0, dtype=tf.float64, use_resource=True)
         with pytest.raises(tf.errors.OpError, match="Cannot assign a device") as caught:
             session.run(wide.initializer)
-    line = place_of(test_a_placement_error_of_a_session_names_op_and_line, "dtype=tf.float64")
+    line = place_of(test_placement_error_of_session_names_op_and_line, "dtype=tf.float64")
     file, number = line.strip().rsplit(":", 1)
     assert f'File "{file}", line {number}' in str(caught.value)
 

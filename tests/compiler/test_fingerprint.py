@@ -73,7 +73,7 @@ def test_the_program_is_not_changed():
     assert program.to_library().SerializeToString(deterministic=True) == before
 
 
-def test_the_structure_is_the_same_whatever_constants_and_seeds_are():
+def test_structure_is_same_whatever_constants_and_seeds_are():
     def drawn(scale, seed):
         return program_of(lambda x: x * scale + tf.random.uniform([], seed=seed), SCALAR)
 

@@ -76,7 +76,7 @@ def test_disk_cache_knows_what_was_saved(tmp_path):
     assert stat.S_IMODE((tmp_path / "cache").stat().st_mode) == 0o700
 
 
-def test_a_cache_that_may_only_be_read_is_read(tmp_path, monkeypatch, warnings):
+def test_cache_that_may_only_be_read_is_read(tmp_path, monkeypatch, warnings):
     disk = store.DiskCache(str(tmp_path))
     disk.save(_executable())
     monkeypatch.setattr(os, "open", _read_only)
@@ -202,7 +202,7 @@ class TestProgramsRun:
         assert len(warnings) == 1
         assert not list(folder.glob(".*"))
 
-    def test_a_folder_in_the_place_of_a_file_is_warned_about(self, run, folder, warnings):
+    def test_folder_replacing_a_file_is_warned_about(self, run, folder, warnings):
         path = folder / f"{run()}.poplar_exec"
         path.unlink()
         path.mkdir()
@@ -219,7 +219,7 @@ class TestProgramsRun:
 
     @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
     @pytest.mark.parametrize("step", ["replace", "mkdir", "fdopen"])
-    def test_on_a_disk_that_is_full_or_read_only(
+    def test_on_disk_that_is_full_or_read_only(
         self, run, folder, warnings, monkeypatch, step, number
     ):
         def fail(*_, **__):

@@ -171,7 +171,7 @@ def test_ignored_and_deprecated_flags_warn_once(monkeypatch, caplog):
     assert len(caplog.records) == 2
 
 
-def test_the_executable_key_has_only_flags_that_change_programs():
+def test_executable_key_has_only_flags_that_change_programs():
     first = flags.parse("--max_infeed_threads=2").executable_key()
     assert first == flags.Flags().executable_key() and set(first) == HASHED
     assert flags.parse("--use_synthetic_data").executable_key() != first

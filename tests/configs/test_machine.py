@@ -78,7 +78,7 @@ def test_lines_of_the_listing_are_those_documented():
     assert sum(line.startswith("-+-") for line in lines) == 31
 
 
-def test_a_machine_has_devices_of_up_to_16_ipus():
+def test_machine_has_devices_of_up_to_16_ipus():
     assert Machine().sizes == (1, 2, 4, 8, 16)
     assert Machine().num_ipus == 16
 
@@ -153,6 +153,6 @@ def test_the_offer_says_which_sizes_there_are():
     assert Machine().offer == "The machine of 16 IPUs has devices with 1, 2, 4, 8 or 16 IPUs."
 
 
-def test_the_model_has_as_many_ipus_as_are_asked_for():
+def test_model_has_requested_ipus():
     assert "any number" in Machine(is_model=True).offer
     assert "a multiple of 32" in Machine(is_model=True).advice(32)

@@ -91,7 +91,7 @@ def test_what_makes_no_data_is_free(spec):
     ],
     ids=lambda spec: spec.type,
 )
-def test_shapes_of_unknown_rank_are_taken_for_an_unknown_op(spec):
+def test_unknown_rank_is_priced_as_unknown_op(spec):
     assert cost_of(spec, ALL).label is Label.ASSUMED
 
 
@@ -208,6 +208,6 @@ def test_labels_follow_tables_and_figures(spec, chip, label):
         (MK1, "float32", 4096, Label.MODELLED),
     ],
 )
-def test_label_of_a_product_is_that_of_the_rate_of_the_matrix_unit(chip, partials, rows, label):
+def test_product_label_follows_matrix_unit_rate(chip, partials, rows, label):
     spec = op("MatMul", (f16(rows, 512), f16(512, 512)), f16(rows, 512))
     assert cost_of(spec, Resources(chip, chip.tiles, 0.6, partials)).label is label

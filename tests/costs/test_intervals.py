@@ -81,7 +81,7 @@ def test_kinds_deviate_independently():
     assert found.middle - found.low == pytest.approx(math.hypot(0.75 * 0.2, 0.25 * 0.5))
 
 
-def test_parts_of_a_sum_may_come_in_any_order():
+def test_parts_of_sum_may_come_in_any_order():
     parts = [(ONE, 3.0), (OTHER, 2.0), (ONE, 1.0)]
     forward, backward = intervals.of_sum(parts), intervals.of_sum(parts[::-1])
     assert ends(forward) == pytest.approx(ends(backward))
@@ -112,7 +112,7 @@ def test_programs_are_no_surer_than_whole_models():
     assert ends(intervals.of_program([(wide, 1.0)])) == pytest.approx(ends(wide))
 
 
-def test_the_intervals_are_those_that_the_page_has_measured():
+def test_intervals_are_those_that_the_page_has_measured():
     page = PAGE.read_text(encoding="utf-8")
     for kind, *numbers, configurations in intervals.INTERVALS:
         cells = [kind, *(f"{number:.2f}" for number in numbers), str(configurations)]

@@ -41,7 +41,7 @@ def test_cycles_never_fall_when_a_dimension_grows(family, sizes, axis, more, all
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - set(BY_PARTITION)))
 @FEW
 @given(sizes=DIMENSIONS, tiles=st.integers(1, BOW.tiles - 1), more=st.integers(1, 400))
-def test_no_tile_needs_more_memory_when_there_are_more_tiles(family, sizes, tiles, more):
+def test_more_tiles_never_need_more_memory_each(family, sizes, tiles, more):
     spec = FAMILIES[family](*sizes)
     few = cost_of(spec, Resources(BOW, tiles))
     many = cost_of(spec, Resources(BOW, min(tiles + more, BOW.tiles)))
@@ -53,7 +53,7 @@ def test_no_tile_needs_more_memory_when_there_are_more_tiles(family, sizes, tile
 @families
 @FEW
 @given(sizes=DIMENSIONS)
-def test_every_part_of_a_cost_is_a_number_of_something(family, sizes):
+def test_every_part_of_cost_is_number_of_something(family, sizes):
     cost = cost_of(FAMILIES[family](*sizes), Resources(BOW, 100))
     assert min(cost.compute, cost.exchange, cost.sync) >= 0
     assert isinstance(cost.temporary, int) and cost.temporary >= 0

@@ -13,7 +13,7 @@ from tensorflow_ipu.costs.memory_bound import bound
     ("proportion", "num_bytes"),
     [(0.5, 312 * 1024), (0.0, 624 * 1024 / 64), (0.001, 624 * 1024 / 64)],
 )
-def test_the_bound_is_a_part_of_a_tile_and_at_least_a_64th(proportion, num_bytes):
+def test_bound_is_tile_part_of_at_least_64th(proportion, num_bytes):
     assert bound(Resources(BOW, 1472, proportion)) == num_bytes
 
 

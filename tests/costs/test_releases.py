@@ -29,7 +29,7 @@ def test_programs_are_of_the_current_release():
     assert CURRENT.slowdown < SDK_1_0.slowdown
 
 
-def test_a_release_scales_a_product_and_adds_its_launch():
+def test_release_scales_a_product_and_adds_its_launch():
     plain = product(1024, Resources(MK1, MK1.tiles, release=Release("plain")))
     release = Release("slower", slowdown=1.5, launch_cycles=300)
     slower = product(1024, Resources(MK1, MK1.tiles, release=release))

@@ -84,7 +84,7 @@ def check(spec: OpSpec, resources: Resources) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 @ODD
 @given(data=st.data(), resources=RESOURCES)
-def test_a_rule_prices_a_damaged_op_or_says_that_it_cannot(family, data, resources):
+def test_rule_prices_damaged_op_or_refuses(family, data, resources):
     check(data.draw(damaged(FAMILIES[family](3, 8, 17))), resources)
 
 
@@ -97,7 +97,7 @@ for _type, _rule in catalogue.RULES.items():
 @pytest.mark.parametrize("rule", TYPES, ids=lambda rule: TYPES[rule][0])
 @ODD
 @given(data=st.data(), resources=RESOURCES)
-def test_a_rule_prices_any_op_or_says_that_it_cannot(rule, data, resources):
+def test_rule_prices_any_op_or_refuses(rule, data, resources):
     op_type = data.draw(st.sampled_from(TYPES[rule]))
     check(data.draw(odd_ops(op_type, rule.reads)), resources)
 

@@ -115,7 +115,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_fork_of_a_process_that_uses_ipus_gets_an_error(run_python) -> None:
+def test_fork_of_process_that_uses_ipus_gets_error(run_python) -> None:
     run_python(FORK)
 
 

@@ -130,7 +130,7 @@ def test_the_configuration_decides_on_the_devices(settings, expected):
     assert system.device(0).num_ipus == len(expected[0])
 
 
-def test_devices_of_front_ends_beyond_the_machine_are_models():
+def test_devices_of_front_ends_beyond_machine_are_models():
     config = IPUConfig()
     config.auto_select_ipus = [2, 32, 1, 64]
     system.reconfigure(config)
@@ -303,7 +303,7 @@ def test_subscribing_does_not_fix_the_flags(monkeypatch):
     assert system.current().machine.is_model
 
 
-def test_get_ipu_config_returns_the_options_of_each_device():
+def test_get_ipu_config_returns_options_of_each_device():
     with pytest.raises(RuntimeError, match=r"No IPU devices configured\."):
         system.get_ipu_config()
     configure(auto_select_ipus=[1, 2])
@@ -373,7 +373,7 @@ def test_shards_that_do_not_fit(available, used, advice):
     assert str(raised.value).endswith(advice)
 
 
-def test_shards_that_do_not_fit_where_nothing_is_attached():
+def test_misfit_shards_without_attached_device():
     configure(
         auto_select_ipus=32,
         device_connection__type=DeviceConnectionType.NEVER,
@@ -398,7 +398,7 @@ def test_io_tiles_are_rounded_up():
     assert configure(io_tiles__num_io_tiles=32).num_io_tiles == 32
 
 
-def test_the_model_has_the_tiles_and_version_of_its_options(on_model):
+def test_model_has_tiles_and_version_of_its_options(on_model):
     current = configure(
         auto_select_ipus=[3, 2], ipu_model__tiles_per_ipu=4, ipu_model__version="ipu1"
     )
@@ -580,7 +580,7 @@ def test_options_without_an_effect_are_accepted_in_silence(name, caplog):
     assert len(caplog.records) == deprecated
 
 
-def test_options_that_change_what_programs_compute_are_not_taken_in_silence():
+def test_options_changing_results_are_not_ignored():
     ignored = {name for name, option in OPTIONS.items() if option.effect is Effect.IGNORED}
     assert ignored == {
         "norms.experimental.distributed_batch_norm_replica_group_size",

@@ -43,7 +43,7 @@ def test_instances_compute_the_bits_of_one_process(count, total):
 
 
 @pytest.mark.parametrize(("count", "total"), SHARED)
-def test_instances_compute_what_numpy_does_in_the_order_of_the_replicas(count, total):
+def test_instances_equal_numpy_in_replica_order(count, total):
     together = _between_instances(count, total)
     for case in collective_cases.cases(total):
         expected = case.expected()

@@ -67,7 +67,7 @@ def test_workers_train_as_replicas_of_one_process(trained, way, count, total):
     _assert_equal(trained(WORKERS, count, total, way), want)
 
 
-def test_workers_with_replicas_add_up_what_each_has_reduced(trained):
+def test_workers_with_replicas_add_up_reductions(trained):
     """Gradients are averaged over the two replicas of a worker, then added up over workers."""
     (want,) = trained(WORKERS, 1, 4, "replicas", "averaged by pairs")
     found = trained(WORKERS, 2, 4, "PMI", "averaged by pairs")

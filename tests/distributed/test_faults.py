@@ -56,7 +56,7 @@ def _check_others(outcomes, name, kind, *texts):
 
 
 @pytest.mark.parametrize("name", ["error", "error before the first collective"])
-def test_error_of_one_instance_is_the_error_of_all(outcomes, name):
+def test_error_of_one_instance_is_error_of_all(outcomes, name):
     _check_others(
         outcomes,
         name,
@@ -75,12 +75,12 @@ def test_programs_run_again_after_errors(outcomes):
         assert [report.get("result") for report in _reports(outcomes, name)] == [9.0] * 3
 
 
-def test_data_that_end_in_one_instance_are_an_error_of_the_others(outcomes):
+def test_data_ending_in_one_instance_fail_others(outcomes):
     assert _reports(outcomes, "short")[1]["error"] == "OutOfRangeError"
     _check_others(outcomes, "short", "FailedPreconditionError", "Instance 1 (", "out of range")
 
 
-def test_ctrl_c_in_one_instance_ends_the_launch_of_all(outcomes):
+def test_ctrl_c_in_one_instance_ends_launch_of(outcomes):
     assert _reports(outcomes, "interrupt")[1]["error"] == "KeyboardInterrupt"
     _check_others(outcomes, "interrupt", "FailedPreconditionError", "Instance 1 (", "has failed")
 
@@ -93,7 +93,7 @@ def test_another_program_is_refused_before_its_first_collective(outcomes):
         assert "but in programs that differ elsewhere" in report["message"]
 
 
-def test_instance_that_does_not_come_is_said_and_then_an_error(outcomes):
+def test_absent_instance_is_announced_then_error(outcomes):
     _check_others(
         outcomes,
         "late",
@@ -119,7 +119,7 @@ def test_stopped_instance_is_reported(outcomes):
     _check_others(outcomes, "stopped", "DeadlineExceededError", "Instance 1 (", "does not answer")
 
 
-def test_restart_after_a_kill_comes_to_the_same_bits(tmp_path):
+def test_restart_after_a_kill_comes_to_same_bits(tmp_path):
     killed, steps = fault_programs.KILLED, fault_programs.STEPS
     with instances.started([*PROGRAM, "train", str(tmp_path), str(killed)], count=2) as running:
         dead, other = running[1].wait(), running[0].wait()
@@ -186,7 +186,7 @@ def test_instances_that_are_missing_are_named():
     assert (second["error"], "and failed. Start all" in second["message"]) == ("RuntimeError", True)
 
 
-def test_late_instance_and_second_process_of_an_instance_are_refused():
+def test_late_or_doubled_instance_is_refused():
     addresses = _addresses(2)
     with (
         instances.started(**_joining(0, addresses, 2, 1)) as [process],
@@ -219,7 +219,7 @@ def test_instances_with_other_numbers_of_replicas_are_refused():
         assert addresses[0] in report["message"] and addresses[1] in report["message"]
 
 
-def test_host_that_nobody_knows_is_an_error_before_the_others_are_given_up(run_python):
+def test_unknown_host_fails_before_others_give_up(run_python):
     (port,) = (address.rpartition(":")[2] for address in options.host_addresses(["localhost"], 1))
     run_python(
         "import tensorflow as tf\n"

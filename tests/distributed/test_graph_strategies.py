@@ -84,7 +84,7 @@ def _trained_pipeline(strategy, count, executions):
                 return dict(zip(names, session.run(variables)))
 
 
-def test_a_pipeline_trains_in_a_loop_of_its_own(strategy):
+def test_pipeline_trains_in_a_loop_of_its_own(strategy):
     replicas.configure(2)
     found = _trained_pipeline(strategy, 4, 3)
     want = pipelines.expected(4, 3).weights
@@ -194,7 +194,7 @@ def test_a_cluster_of_one_worker_is_accepted():
     assert made.cluster_resolver.cluster_spec().num_tasks("worker") == 1
 
 
-def test_it_is_too_late_to_join_other_workers_once_tensorflow_has_begun():
+def test_joining_workers_after_tensorflow_began_is_refused():
     tf.constant(1).numpy()
     with pytest.raises(RuntimeError, match="cannot join the other instances any more"):
         IPUMultiWorkerStrategy(resolver(worker=["a:1", "b:1"]))
@@ -248,7 +248,7 @@ def test_an_estimator_updates_variables_on_the_host(make):
     ipu.horovod.shutdown()
 
 
-def test_variables_on_the_host_are_read_at_each_launch():
+def test_variables_on_host_are_read_at_each_launch():
     replicas.configure(1)
     with tf.Graph().as_default():
         strategy = IPUMultiWorkerStrategy(resolver(), variables_on_host=True)

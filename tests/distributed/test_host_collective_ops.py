@@ -37,7 +37,7 @@ def test_values_of_one_instance_are_unchanged(dtype, graph):
         np.testing.assert_array_equal(found, value)
 
 
-def test_on_the_host_in_the_scope_of_an_ipu():
+def test_on_host_in_scope_of_an_ipu():
     with tf.Graph().as_default(), ipu.scopes.ipu_scope("/device:IPU:0"):
         for found in (distributed.allreduce(1.0, SUM), distributed.broadcast(True)):
             assert found.device == "/device:CPU:0"

@@ -83,7 +83,7 @@ def test_named_tensors_meet_in_any_order(outcomes):
             np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
-def test_calls_that_do_not_fit_together_are_errors_in_all_instances(outcomes):
+def test_mismatched_calls_fail_in_all_instances(outcomes):
     """Each learns the layout of another, and later collectives work."""
     layouts = {
         "shapes": ("float[2]", "float[3]"),

@@ -23,7 +23,7 @@ def _descended(total: int) -> np.ndarray:
     return table
 
 
-def test_the_table_of_each_instance_gets_the_updates_of_all_replicas():
+def test_table_of_each_instance_gets_updates_of_replicas():
     words = ["-m", "tests.support.processes.host_embedding_training", *map(str, TOTALS)]
     outcomes = instances.run(words, COUNT)
     for place, total in enumerate(TOTALS):

@@ -31,7 +31,7 @@ POPRUN = {
 
 
 @pytest.mark.parametrize("variables", [OMPI, PMI, HOROVOD])
-def test_processes_of_mpi_are_on_ports_that_all_of_them_compute(variables):
+def test_mpi_processes_compute_equal_ports(variables):
     found = instances.of_mpi(variables)
     assert (found.count, found.index, found.local_count, found.local_index) == (4, 2, 4, 2)
     assert len(set(found.addresses)) == 4
@@ -85,7 +85,7 @@ def _resolver(cluster, task_type, task_id):
     )
 
 
-def test_the_chief_of_a_cluster_comes_before_its_workers():
+def test_chief_of_a_cluster_comes_before_its_workers():
     cluster = {"worker": ["a:1", "b:1"], "chief": ["c:1"]}
     found = instances.of_cluster(_resolver(cluster, "worker", 1))
     assert (found.count, found.index) == (3, 2)
@@ -98,6 +98,6 @@ def test_a_process_that_evaluates_is_alone():
     assert instances.of_cluster(_resolver(cluster, "evaluator", 0)) == instances.Instances()
 
 
-def test_a_process_that_is_none_of_the_workers_is_refused():
+def test_process_that_is_none_of_workers_is_refused():
     with pytest.raises(ValueError, match="worker 2, is none of the workers.*Set `task`"):
         instances.of_cluster(_resolver({"worker": ["a:1", "b:1"]}, "worker", 2))

@@ -49,7 +49,7 @@ _PROGRAM = textwrap.dedent(
 )
 
 
-def test_a_process_that_has_joined_no_others_is_told_so_before_the_first_step():
+def test_unjoined_process_fails_before_first_step():
     config = IPUConfig()
     config.auto_select_ipus = 1
     config.experimental.multi_replica_distribution.process_count = 2
@@ -62,7 +62,7 @@ def test_a_process_that_has_joined_no_others_is_told_so_before_the_first_step():
         ipu_strategy.IPUStrategy().run(tf.function(lambda: tf.constant(1.0), jit_compile=True))
 
 
-def test_a_configuration_has_to_say_what_the_process_has_joined():
+def test_configuration_has_to_say_what_process_has_joined():
     for index, outcome in enumerate(instances.run(["-c", _PROGRAM], 2)):
         other_index, other_count, right, reduced, not_configured = outcome.reports
         joined = rf"it has joined the others as instance {index} of 2"

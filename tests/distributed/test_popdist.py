@@ -116,7 +116,7 @@ def test_an_instance_learns_which_one_it_is(launched):
         popdist.checkNumIpusPerReplica(4)
 
 
-def test_instances_on_one_host_have_devices_of_their_own(launched):
+def test_instances_on_one_host_have_own_devices(launched):
     ids = []
     for index in "0123":
         launched(POPDIST_INSTANCE_INDEX=index, POPDIST_INSTANCE_ADDRESSES="a:1,a:2,a:3,a:4")
@@ -139,7 +139,7 @@ def test_an_environment_that_contradicts_itself_is_an_error(launched, wrong, mat
         popdist.init()
 
 
-def test_it_is_too_late_to_join_once_tensorflow_has_begun(launched):
+def test_joining_after_tensorflow_began_is_refused(launched):
     launched()
     tf.constant(1).numpy()
     with pytest.raises(RuntimeError, match=r"has begun to run operations.* Call popdist.init\(\)"):

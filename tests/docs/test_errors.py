@@ -79,7 +79,7 @@ def test_every_phrase_has_its_cause_and_mend():
     assert without == []
 
 
-def test_the_phrase_is_found_in_each_kind_of_source():
+def test_phrase_is_found_in_each_kind_of_source():
     python = (
         'def f():\n    """Says a."""\n    raise ValueError(f"a {x} b " "c") from g("%s d" % y)\n'
     )

@@ -49,13 +49,13 @@ def is_broken(page: Path, link: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_links_of_a_page_lead_to_files_and_headings(page):
+def test_links_of_page_lead_to_files_and_headings(page):
     links = [link for link in LINK.findall(prose(page)) if not re.match(r"[a-z]+:", link)]
     broken = [link for link in links if is_broken(page, link)]
     assert not broken, "links to files or headings that do not exist"
 
 
-def test_the_pages_with_most_links_are_among_those_tested():
+def test_pages_with_most_links_are_among_those_tested():
     names = {page.relative_to(ROOT).as_posix() for page in PAGES}
     assert names >= {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/index.md"}
 
@@ -96,7 +96,7 @@ def test_shelves_of_the_site_name_pages_that_exist():
     assert len(entries) == len(set(entries)) > 20
 
 
-def test_every_page_of_the_top_folder_is_on_a_shelf():
+def test_every_page_of_top_folder_is_on_shelf():
     text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
     missing = {page for page in pages if not re.search(rf"^{page}$", text, re.MULTILINE)}

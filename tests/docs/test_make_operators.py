@@ -19,7 +19,7 @@ print("ANSWER" + json.dumps({{"page": module["render"](), "ops": names}}))
 
 
 @needs_tensorflow("<2.16", "the page counts the ops of TensorFlow 2.15")
-def test_the_page_of_operators_is_up_to_date_and_has_every_op_once(run_python):
+def test_operator_page_is_current_with_each_op_once(run_python):
     """In a process of its own, because other tests may have loaded more ops."""
     output = run_python(RENDER.format(path=str(DOCS / "make_operators.py"))).stdout
     answer = json.loads(output.split("ANSWER", 1)[1])

@@ -38,7 +38,7 @@ def test_a_notebook_runs_and_shows_what_is_stored(run_python, name):
 
 
 @pytest.mark.parametrize("name", make_notebooks.NAMES)
-def test_a_stored_notebook_is_small_and_always_written_alike(name):
+def test_stored_notebook_is_small_and_always_written_alike(name):
     path = DOCS / f"notebooks/{name}.ipynb"
     text = path.read_text(encoding="utf-8")
     notebook = stored(name)
@@ -58,7 +58,7 @@ def test_all_notebooks_are_made_and_on_the_page():
     assert all(f"]({name}.ipynb)" in page for name in names)
 
 
-def test_bars_of_fit_are_one_line_for_each_epoch():
+def test_fit_bars_are_one_line_per_epoch():
     (cell,) = [cell for cell in stored("keras_digits").cells if "model.fit(" in cell.source]
     lines = [line for line in streams(cell).splitlines() if line]
     assert [line.split(" - ")[0] for line in lines] == [
@@ -95,7 +95,7 @@ def _kinds(cell):
         ("ab  \n\rc", "ab\nc"),
     ],
 )
-def test_what_is_stored_is_what_is_left_on_the_screen(written, shown):
+def test_stored_output_equals_final_screen(written, shown):
     assert make_notebooks.screen_text(written) == shown
 
 
@@ -114,7 +114,7 @@ def test_a_cell_that_raises_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("printed", ["1", "2"])
-def test_a_report_is_drawn_anew_if_anything_that_is_shown_has_changed(monkeypatch, printed):
+def test_report_is_redrawn_if_shown_values_changed(monkeypatch, printed):
     def notebook(text, **shown):
         output = nbformat.v4.new_output("execute_result", {"text/plain": "report", **shown})
         cells = [nbformat.v4.new_code_cell(source, id=source) for source in ("report", "number")]

@@ -65,13 +65,13 @@ def test_every_picture_is_on_a_page():
 
 
 @OUTPUTS
-def test_the_outputs_of_short_pages_are_up_to_date(run_python):
+def test_outputs_of_short_pages_are_up_to_date(run_python):
     _check(run_python, [page for page in SHORT if page not in DISTRIBUTED])
 
 
 @OUTPUTS
 @pytest.mark.large
-def test_the_outputs_of_pages_with_several_processes_are_up_to_date(run_python):
+def test_outputs_of_pages_with_processes_are_current(run_python):
     _check(run_python, ["distributed.md", *DISTRIBUTED])
 
 
@@ -83,7 +83,7 @@ def _check(run_python, pages):
 
 
 @pytest.mark.parametrize("page", SHORT)
-def test_every_output_of_a_short_page_is_that_of_a_program(page):
+def test_short_page_outputs_come_from_programs(page):
     text = (DOCS / page).read_text(encoding="utf-8")
     assert text.count("```text\n") == len(re.findall(r"```\n\n```text\n", text))
     assert "```text\n```" not in text, f"run python docs/make_outputs.py {page}"

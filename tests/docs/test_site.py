@@ -50,7 +50,7 @@ def site(tmp_path_factory):
     return built
 
 
-def test_names_on_pages_lead_to_the_reference_and_back(site):
+def test_names_on_pages_lead_to_reference_and_back(site):
     page = (site / "api" / f"{MODULE}.html").read_text(encoding="utf-8")
     assert f'id="{MODULE}.ctc_loss_v2"' in page
     assert f'href="#{MODULE}.ctc_loss_v2"' in page, "the table of names links"

@@ -141,7 +141,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.api)
-def test_errors_of_exports_have_the_phrase_of_the_original(row: Row, tmp_path: Path) -> None:
+def test_errors_of_exports_have_phrase_of_original(row: Row, tmp_path: Path) -> None:
     with pytest.raises(row.error, match=row.phrase) as caught:
         row.provoke(tmp_path)
     assert caught.type is row.error

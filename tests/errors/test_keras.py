@@ -410,7 +410,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_errors_of_keras_models_have_the_phrase_of_the_original(row: Row) -> None:
+def test_errors_of_keras_models_have_phrase_of_original(row: Row) -> None:
     with keras_pipelines.strategy(row.ipus).scope(), pytest.raises(row.exception, match=row.phrase):
         row.provoke()
 
@@ -418,7 +418,7 @@ def test_errors_of_keras_models_have_the_phrase_of_the_original(row: Row) -> Non
 @pytest.mark.parametrize(
     "name", ["device_mapping", "accumulate_outfeed", "gradient_accumulation_count"]
 )
-def test_arguments_with_a_place_of_their_own_are_refused(name: str) -> None:
+def test_arguments_with_place_of_their_own_are_refused(name: str) -> None:
     """The first two reach the further arguments by way of a subclass's setter only."""
     instead = STEPS if name == "gradient_accumulation_count" else name
     phrase = (
@@ -456,7 +456,7 @@ class NotFromTheParents(tf.keras.Model):
         return cls()
 
 
-def test_a_model_with_a_configuration_of_its_own_is_refused(tmp_path: Any) -> None:
+def test_model_with_configuration_of_its_own_is_refused(tmp_path: Any) -> None:
     phrase = r"get_config\(\) has been overridden on a subclassed Model"
     with keras_pipelines.strategy(1).scope():
         model = NotFromTheParents()
@@ -468,7 +468,7 @@ def test_a_model_with_a_configuration_of_its_own_is_refused(tmp_path: Any) -> No
 
 
 @pytest.mark.parametrize("momentum", [0.99, 0.0, 1.0])
-def test_moving_statistics_that_are_not_updated_are_warned_about(
+def test_moving_statistics_not_updated_are_warned_about(
     momentum: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     with keras_pipelines.strategy(2).scope():

@@ -570,7 +570,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_errors_of_ops_have_the_phrases_of_the_original(row: Row) -> None:
+def test_errors_of_ops_have_phrases_of_original(row: Row) -> None:
     with pytest.raises(row.error) as info:
         row.provoke()
     for phrase in (row.phrases,) if isinstance(row.phrases, str) else row.phrases:

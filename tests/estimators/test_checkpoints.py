@@ -93,7 +93,7 @@ def test_the_loss_of_each_run_is_summarized(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("settings", [False, True])
-def test_a_warm_start_takes_values_but_not_the_step(tmp_path, settings: bool) -> None:
+def test_warm_start_takes_values_but_not_the_step(tmp_path, settings: bool) -> None:
     """Values come from a checkpoint, the step does not."""
     source = models.estimator(models.run_config(2, model_dir=str(tmp_path)))
     source.train(models.repeated, steps=4)

@@ -556,7 +556,7 @@ def test_params_without_a_parameter_for_them_are_refused() -> None:
         IPUPipelineEstimator(lambda mode: None, train_batch_size=4)
 
 
-def test_a_wrong_result_of_the_model_function_is_refused() -> None:
+def test_wrong_result_of_the_model_function_is_refused() -> None:
     made = estimator(4, model=lambda mode, params: {"mode": mode})
     with pytest.raises(TypeError, match="must return `IPUPipelineEstimatorSpec`"):
         made.train(repeated, steps=4)

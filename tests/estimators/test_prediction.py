@@ -72,7 +72,7 @@ def test_labels_are_dropped_on_the_host() -> None:
         np.testing.assert_allclose(found, _expected(1)[0], rtol=1e-5)
 
 
-def test_only_the_keys_and_number_asked_for_are_predicted() -> None:
+def test_only_keys_and_number_asked_for_are_predicted() -> None:
     """A number in the middle of a run; no run more than is needed; hooks come to their end."""
     calls = []
 
@@ -93,7 +93,7 @@ def test_only_the_keys_and_number_asked_for_are_predicted() -> None:
     assert calls == ["run", "run", "end"]
 
 
-def test_the_graph_of_the_caller_is_its_own_between_items() -> None:
+def test_graph_of_caller_is_its_own_between_items() -> None:
     """A generator that is not finished leaves no graph behind, and other ones may run."""
     estimator = models.estimator(model=tensor_model)
     with tf.Graph().as_default() as graph:

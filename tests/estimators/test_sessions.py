@@ -34,7 +34,7 @@ def task(monkeypatch):
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_worker_has_a_session_of_its_own_and_the_first_is_the_chief(task, index):
+def test_worker_has_own_session_and_first_is_chief(task, index):
     config = task("worker", index)
     assert config.is_chief is (index == 0)
     assert (config.task_type, config.task_id) == ("worker", index)
@@ -59,9 +59,7 @@ def test_a_follower_saves_nothing(task):
 
 
 @pytest.mark.parametrize("theirs", ["model.ckpt-3", ""])
-def test_workers_that_do_not_find_the_checkpoint_of_the_chief_are_an_error(
-    monkeypatch, tmp_path, theirs
-):
+def test_workers_without_chief_checkpoint_fail(monkeypatch, tmp_path, theirs):
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-6"\n')
     (tmp_path / "model.ckpt-6.index").write_text("")
 

@@ -83,7 +83,7 @@ def test_replicas_are_as_big_as_num_shards_says() -> None:
     np.testing.assert_allclose(losses.values, expected.reshape(2, 2).mean(axis=1), rtol=1e-5)
 
 
-def test_max_steps_ends_at_the_first_run_there_or_after() -> None:
+def test_max_steps_ends_at_first_run_reaching_it() -> None:
     estimator = models.estimator(models.run_config(4))
     estimator.train(models.repeated, max_steps=6)
     assert estimator.get_variable_value("global_step") == 8
@@ -91,7 +91,7 @@ def test_max_steps_ends_at_the_first_run_there_or_after() -> None:
     assert estimator.get_variable_value("global_step") == 8
 
 
-def test_model_sees_the_step_at_the_start_of_the_run() -> None:
+def test_model_sees_step_at_start_of_run() -> None:
     seen = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
 
     def model(features, labels, mode):
@@ -106,7 +106,7 @@ def test_model_sees_the_step_at_the_start_of_the_run() -> None:
         np.testing.assert_array_equal(session.run(seen.dequeue()), [0, 0, 0, 3, 3, 3])
 
 
-def test_a_model_function_sees_the_devices_of_its_ops() -> None:
+def test_model_function_sees_the_devices_of_its_ops() -> None:
     seen = {}
 
     def on_host(loss):
@@ -270,7 +270,7 @@ def test_the_configuration_is_put_in_force() -> None:
     )
 
 
-def test_without_options_the_system_is_left_as_it_is() -> None:
+def test_without_options_system_is_left_as_it_is() -> None:
     before = ipu.config.IPUConfig()
     before.auto_select_ipus = [1, 1]
     before.configure_ipu_system()

@@ -208,7 +208,7 @@ def test_queues_of_different_sessions_are_independent(configure: Any) -> None:
 
 
 @pytest.mark.parametrize("replicas", [1, 4])
-def test_the_end_is_reported_each_time_and_a_new_start_works(configure: Any, replicas: int) -> None:
+def test_end_is_reported_each_time_until_restart(configure: Any, replicas: int) -> None:
     configure(replicas)
     with tf.Graph().as_default():
         queue = IPUInfeedQueue(numbers(4 * replicas + replicas - 1))
@@ -262,7 +262,7 @@ def test_a_failing_dataset_function_is_reported(configure: Any) -> None:
                     session.run(program.run)
 
 
-def test_an_element_of_another_shape_than_declared_is_refused(configure: Any) -> None:
+def test_element_of_another_shape_than_declared_is_refused(configure: Any) -> None:
     configure(1)
 
     def lie(x: tf.Tensor) -> tf.Tensor:
@@ -296,7 +296,7 @@ def test_a_waiting_program_obeys_the_time_limit(configure: Any, replicas: int) -
     np.testing.assert_array_equal(arrived.reshape(-1), np.arange(2 * replicas))
 
 
-def test_a_program_can_wait_with_one_thread_for_ops(configure: Any) -> None:
+def test_program_can_wait_with_one_thread_for_ops(configure: Any) -> None:
     configure(4)
     one_thread = tf1.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)
     with tf.Graph().as_default():
@@ -330,7 +330,7 @@ def test_a_program_without_an_initialized_queue_fails(configure: Any) -> None:
                 session.run(deleter)
 
 
-def test_a_queue_of_another_device_counts_as_not_initialized(configure: Any) -> None:
+def test_queue_of_another_device_counts_as_not_initialized(configure: Any) -> None:
     configure(1)
     with tf.Graph().as_default():
         queue = IPUInfeedQueue(numbers(4), device_ordinal=1)
@@ -362,7 +362,7 @@ def test_the_initializer_is_accessed_once() -> None:
             queue.initializer  # noqa: B018
 
 
-def test_different_replication_factors_on_one_queue_are_an_error() -> None:
+def test_different_replication_factors_on_one_queue_are_error() -> None:
     config = IPUConfig()
     config.auto_select_ipus = [1, 2]
     config.configure_ipu_system()
@@ -484,7 +484,7 @@ def test_empty_tensors_are_refused_by_the_initializer() -> None:
         queue.initializer  # noqa: B018  (reading it initializes)
 
 
-def test_the_device_is_that_of_the_strategy_in_scope() -> None:
+def test_device_is_that_of_the_strategy_in_scope() -> None:
     config = IPUConfig()
     config.auto_select_ipus = [1, 1]
     config.configure_ipu_system()
@@ -583,7 +583,7 @@ def test_synthetic_data_can_be_random(
 
 
 @pytest.mark.parametrize("replicas", [2, 4])
-def test_all_that_replicas_have_read_before_the_end_is_sent(configure: Any, replicas: int) -> None:
+def test_elements_read_before_end_are_sent(configure: Any, replicas: int) -> None:
     configure(replicas)
     with ipu_strategy.IPUStrategy().scope():
         infeed = IPUInfeedQueue(numbers(3 * replicas))
@@ -667,7 +667,7 @@ def test_programs_read_an_iterator_of_the_host(configure: Any) -> None:
         strategy.run(pair, kwargs={"iterator": iterator})
 
 
-def test_iterating_a_dataset_in_the_scope_of_a_strategy(configure: Any) -> None:
+def test_iterating_a_dataset_in_scope_of_a_strategy(configure: Any) -> None:
     configure(1)
     with ipu_strategy.IPUStrategy().scope():
         assert isinstance(iter(numbers(4)), IPUOwnedIterator)
@@ -737,7 +737,7 @@ def test_a_queue_goes_with_its_owner(configure: Any) -> None:
 
 
 @pytest.mark.lifetimes
-def test_a_queue_stays_while_a_program_can_read_it(configure: Any) -> None:
+def test_queue_stays_while_a_program_can_read_it(configure: Any) -> None:
     configure(1)
     before = _infeeds()
     strategy = ipu_strategy.IPUStrategy()
@@ -762,7 +762,7 @@ def test_a_queue_stays_while_a_program_can_read_it(configure: Any) -> None:
     assert _infeeds() == before
 
 
-def test_a_queue_stays_while_a_graph_can_initialize_it(configure: Any) -> None:
+def test_queue_stays_while_a_graph_can_initialize_it(configure: Any) -> None:
     configure(1)
     before = _infeeds()
 

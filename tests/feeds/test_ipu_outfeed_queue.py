@@ -143,7 +143,7 @@ def test_an_enqueue_outside_loops_gives_one_element(configure: Any) -> None:
             np.testing.assert_array_equal(session.run(dequeue), [[1, 2]])
 
 
-def test_the_last_value_is_there_once_for_each_run(configure: Any) -> None:
+def test_last_value_is_there_once_for_each_run(configure: Any) -> None:
     configure(1)
     phrase = "Trying to get the last value from an outfeed queue before it was executed"
     with tf.Graph().as_default():
@@ -374,7 +374,7 @@ def test_another_shape_on_one_queue_is_an_error(configure: Any) -> None:
         assert queue.dequeue().shape == (1, 3)
 
 
-def test_a_queue_of_another_device_counts_as_never_executed(configure: Any) -> None:
+def test_queue_of_another_device_counts_as_never_executed(configure: Any) -> None:
     configure(1)
     with tf.Graph().as_default():
         queue = IPUOutfeedQueue(device_ordinal=1)
@@ -460,7 +460,7 @@ def test_iterating_yields_each_element_once(configure: Any) -> None:
 
 
 @pytest.mark.lifetimes
-def test_a_queue_goes_with_the_last_that_can_use_it(configure: Any) -> None:
+def test_queue_goes_with_last_that_can_use_it(configure: Any) -> None:
     configure(1)
     gc.collect()
     before = native.counts().outfeeds
@@ -571,7 +571,7 @@ def test_an_empty_tensor_is_refused(configure: Any, in_strategy: bool) -> None:
             program.run(session)
 
 
-def test_the_iterator_of_a_queue_ends_when_it_is_empty(configure: Any) -> None:
+def test_iterator_of_queue_ends_when_it_is_empty(configure: Any) -> None:
     configure(1)
     strategy = ipu_strategy.IPUStrategy()
     queue = IPUOutfeedQueue()

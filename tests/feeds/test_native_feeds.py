@@ -33,7 +33,7 @@ class Echo:
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 4])
-def test_elements_pass_in_order_those_of_replicas_in_turn(configure, replicas):
+def test_elements_pass_in_order_of_replicas(configure, replicas):
     configure(replicas)
     echo = Echo(3, tf.TensorSpec([2], tf.float32), tf.TensorSpec([], tf.int32))
     data = np.random.default_rng(0).normal(size=(5 * replicas, 2)).astype(np.float32)
@@ -51,7 +51,7 @@ def test_elements_pass_in_order_those_of_replicas_in_turn(configure, replicas):
 @pytest.mark.parametrize(
     "dtype", "bool int8 uint8 int16 uint16 int32 uint32 int64 float16 float32".split()
 )
-def test_all_types_pass_and_integers_of_64_bits_wrap(configure, dtype):
+def test_types_pass_and_64_bit_integers_wrap(configure, dtype):
     configure(1)
     echo = Echo(1, tf.TensorSpec([4], tf.as_dtype(dtype)))
     data = np.array([0, 1, 200, -1], "int64").astype(dtype)
@@ -64,7 +64,7 @@ def test_all_types_pass_and_integers_of_64_bits_wrap(configure, dtype):
     np.testing.assert_array_equal(found, data.astype("int32") if dtype == "int64" else data)
 
 
-def test_a_program_that_reads_further_fails_and_the_feeds_go_on(configure):
+def test_program_reading_further_fails_but_feeds_continue(configure):
     configure(2)
     echo = Echo(2, tf.TensorSpec([1], tf.float32))
     data = np.arange(4, dtype=np.float32)
@@ -82,7 +82,7 @@ def test_a_program_that_reads_further_fails_and_the_feeds_go_on(configure):
     assert echo.outfeed.take(2, [found]) == 0
 
 
-def test_values_of_arrays_are_copied_when_they_are_filled_in(configure):
+def test_array_values_are_copied_at_fill(configure):
     configure(1)
     echo = Echo(1, tf.TensorSpec([16], tf.float32))
     data = np.ones(16, np.float32)
@@ -94,7 +94,7 @@ def test_values_of_arrays_are_copied_when_they_are_filled_in(configure):
     np.testing.assert_array_equal(found, np.ones(16))
 
 
-def test_feeds_work_again_after_a_new_configuration_with_other_replicas(configure):
+def test_feeds_work_after_configuration_with_other_replicas(configure):
     echo = Echo(1, tf.TensorSpec([1], tf.float32))
     for replicas in (2, 1, 4):
         configure(replicas)
@@ -106,7 +106,7 @@ def test_feeds_work_again_after_a_new_configuration_with_other_replicas(configur
         np.testing.assert_array_equal(found, data)
 
 
-def test_arrays_that_do_not_hold_the_elements_are_refused():
+def test_arrays_that_do_not_hold_elements_are_refused():
     infeed = ArrayInfeed([tf.TensorSpec([2], tf.float32)], 0)
     with pytest.raises(ValueError, match=r"of 3 times float32\(2,\)"):
         infeed.fill(3, [np.zeros((2, 2), np.float32)])
@@ -117,7 +117,7 @@ def test_arrays_that_do_not_hold_the_elements_are_refused():
 
 
 @pytest.mark.lifetimes
-def test_the_native_halves_go_with_the_program_and_its_feeds(configure):
+def test_native_halves_go_with_program_and_its_feeds(configure):
     configure(1)
     before = native.counts()
     echo = Echo(1, tf.TensorSpec([1], tf.float32))

@@ -101,13 +101,13 @@ def test_jit_compiled_function_still_goes_to_xla() -> None:
     assert "exponential" in text
 
 
-def test_jit_compiled_function_without_an_xla_kernel_is_refused_by_xla() -> None:
+def test_jit_function_without_xla_kernel_is_refused() -> None:
     function = tf.function(lambda x: tf.strings.as_string(x), jit_compile=True)
     with pytest.raises(tf.errors.InvalidArgumentError, match="XLA|unsupported"):
         function(tf.constant(X))
 
 
-def test_jit_compiled_function_with_a_variable_of_an_ipu() -> None:
+def test_jit_compiled_function_with_variable_of_ipu() -> None:
     with ipu_strategy.IPUStrategy().scope():
         variable = tf.Variable(X, name="mine")
     function = tf.function(lambda: variable + 1.0, jit_compile=True)
@@ -147,7 +147,7 @@ def test_functions_run_eagerly_when_asked_to() -> None:
     assert seen == [True]
 
 
-def test_function_used_on_the_ipu_still_works_on_the_cpu() -> None:
+def test_function_used_on_ipu_still_works_on_cpu() -> None:
     function = tf.function(lambda x: tf.exp(x), jit_compile=True)
     on_cpu = function(tf.constant(X)).numpy()
     with tf.device("/device:IPU:0"):
@@ -185,7 +185,7 @@ def test_iterating_a_dataset_in_another_strategy_is_stock() -> None:
         assert type(iter(tf.data.Dataset.range(3))) is iterator_ops.OwnedIterator
 
 
-def test_iterating_a_dataset_when_the_strategy_does_not_care() -> None:
+def test_iterating_a_dataset_when_strategy_does_not_care() -> None:
     with ipu_strategy.IPUStrategy(enable_dataset_iterators=False).scope():
         iterator = iter(tf.data.Dataset.range(3))
     assert type(iterator) is iterator_ops.OwnedIterator

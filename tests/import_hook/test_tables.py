@@ -103,7 +103,7 @@ def test_former_name_says_what_to_use(name):
 
 
 @pytest.mark.parametrize("package", ["tensorflow.keras.ipu", "tensorflow_ipu.keras"])
-def test_a_former_name_says_what_to_use_under_other_names(package):
+def test_former_name_points_to_current_one(package):
     module = importlib.import_module(package)
     assert not hasattr(module, "PipelineModel")
     with pytest.raises(AttributeError, match="no .*keras.PipelineModel: it was a Keras class"):

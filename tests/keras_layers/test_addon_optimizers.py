@@ -312,7 +312,7 @@ def test_checkpoint_has_the_types_of_the_state(tmp_path):
     np.testing.assert_array_equal(first.numpy(), second.numpy())
 
 
-def test_a_subclass_may_have_an_update_of_its_own():
+def test_subclass_may_have_an_update_of_its_own():
     class Sign(IpuOptimizerBase):
         def __init__(self, rate):
             super().__init__("Sign")

@@ -121,7 +121,7 @@ def _assert_equal(found: Any, want: Any, atol: float = 0.0) -> None:
         (_with_own_step, X, Y, "mse", []),
     ],
 )
-def test_models_train_evaluate_and_predict_as_keras_3_alone(
+def test_models_train_evaluate_predict_as_keras_3(
     make: Callable[[], Any], x: Any, y: Any, loss: str, metrics: list[str]
 ) -> None:
     def use(model: Any) -> Any:
@@ -146,7 +146,7 @@ def test_models_train_evaluate_and_predict_as_keras_3_alone(
     ],
     ids=lambda options: next(iter(options)),
 )
-def test_options_of_fit_mean_what_they_mean_in_keras_3(options: dict[str, Any]) -> None:
+def test_fit_options_mean_the_same_as_keras_3(options: dict[str, Any]) -> None:
     def use(model: Any) -> Any:
         optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
         model.compile(
@@ -203,7 +203,7 @@ def test_generators_of_float64_run_until_they_end() -> None:
     _assert_equal(found, want, atol=1e-6)
 
 
-def test_a_model_goes_on_after_it_is_saved_and_loaded(tmp_path: Path) -> None:
+def test_model_continues_after_saving_and_loading(tmp_path: Path) -> None:
     def use(model: Any) -> Any:
         model.compile("adam", "mse", jit_compile=False)
         model.fit(X, Y, shuffle=False, verbose=0)
@@ -217,7 +217,7 @@ def test_a_model_goes_on_after_it_is_saved_and_loaded(tmp_path: Path) -> None:
     _assert_equal(found, want, atol=1e-6)
 
 
-def test_executions_are_launches_of_loops_and_layers_are_in_reports(tmp_path: Path) -> None:
+def test_executions_are_loop_launches_with_reported_layers(tmp_path: Path) -> None:
     with profiler.profile(str(tmp_path)), _configure().scope():
         model = _mlp()
         model.compile("sgd", "mse", steps_per_execution=4)
@@ -227,7 +227,7 @@ def test_executions_are_launches_of_loops_and_layers_are_in_reports(tmp_path: Pa
     assert re.search(r"sequential\w*/dense", report.read_text(encoding="utf-8"))
 
 
-def test_batches_of_another_size_are_another_program_which_is_told(
+def test_batches_of_another_size_are_another_program_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with _configure().scope():
@@ -237,7 +237,7 @@ def test_batches_of_another_size_are_another_program_which_is_told(
     assert "has a program for 1 step(s) of data of [(4, 12), (4, 3)]" in caplog.text
 
 
-def test_models_made_outside_of_a_scope_run_outside_and_are_refused_inside() -> None:
+def test_models_made_outside_scope_run_only_outside() -> None:
     model = _mlp()
     model.compile("sgd", "mse", jit_compile=False)
     strategy = _configure()

@@ -72,7 +72,7 @@ def _sources(op_type: str = "MatMul") -> collections.Counter[tuple[str, str]]:
     return collections.Counter((op.source, op.phase) for op in ops if op.type == op_type)
 
 
-def test_ops_of_functional_models_have_the_line_of_the_call() -> None:
+def test_ops_of_functional_models_have_line_of_call() -> None:
     with keras_models.strategy().scope():
         _trained(_functional())
     found = _sources()
@@ -91,7 +91,7 @@ def test_ops_of_functional_models_have_the_line_of_the_call() -> None:
     assert (short_place_of(_Block.call, "* 2.0"), "") in _sources("Mul")
 
 
-def test_loss_metrics_and_optimizer_have_the_line_of_compile() -> None:
+def test_loss_metrics_and_optimizer_have_line_of_compile() -> None:
     with keras_models.strategy().scope():
         _trained(_functional())
     compiled = short_place_of(_trained, "model.compile")
@@ -122,7 +122,7 @@ def test_reports_and_listings_show_lines_of_the_model() -> None:
 
 
 @pytest.mark.parametrize("input_shape", [None, (4, 3)])
-def test_ops_of_sequential_models_have_the_line_of_the_layer(input_shape: Any) -> None:
+def test_ops_of_sequential_models_have_line_of_layer(input_shape: Any) -> None:
     with keras_models.strategy().scope():
         model = _sequential()
         if input_shape:
@@ -148,7 +148,7 @@ def _staged(stages: bool = False) -> tf.keras.Model:
     return tf.keras.Model(x, y)
 
 
-def test_ops_of_pipelines_have_the_line_of_the_layer() -> None:
+def test_ops_of_pipelines_have_line_of_layer() -> None:
     with keras_models.strategy(2).scope():
         model = _staged(stages=True)
         model.set_pipelining_options(gradient_accumulation_steps_per_replica=12)
@@ -157,7 +157,7 @@ def test_ops_of_pipelines_have_the_line_of_the_layer() -> None:
     assert {line for line, _ in _sources()} == lines
 
 
-def test_layers_in_functions_of_the_user_have_their_line() -> None:
+def test_layers_in_functions_of_user_have_their_line() -> None:
     strategy = keras_models.strategy()
     with strategy.scope():
         model = _functional()

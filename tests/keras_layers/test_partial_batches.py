@@ -76,7 +76,7 @@ def test_masks_and_what_has_no_rows() -> None:
     assert found["c"] is None
 
 
-def test_a_step_gets_the_real_rows_and_no_marks() -> None:
+def test_step_gets_the_real_rows_and_no_marks() -> None:
     step = partial_batches.whole_step(lambda data: tf.reduce_sum(data[0]) + data[1][0], SIZES)
     data = (tf.constant([1.0, 2.0, 3.0, 4.0]), tf.constant([10.0, 0.0, 0.0, 0.0]))
     run = tf.function(step)

@@ -55,7 +55,7 @@ def test_instances_here_get_ports_that_are_free():
             free.bind(("", port))
 
 
-def test_each_host_has_as_many_instances_in_a_row():
+def test_each_host_has_as_many_instances_in_row():
     assert options.host_addresses(["a", "b"], 4) == ["a:25000", "a:25001", "b:25000", "b:25001"]
 
 
@@ -71,7 +71,7 @@ def test_instances_that_cannot_be_divided_are_an_error(names, count):
         options.host_addresses(names, count)
 
 
-def test_a_host_that_ssh_does_not_reach_is_named_with_the_reason(fake_ssh):
+def test_unreachable_ssh_host_is_named_with_reason(fake_ssh):
     options.check_hosts(["localhost", "other"])
     with pytest.raises(options.HostError, match="reach nowhere: ssh: Could not resolve hostname"):
         options.check_hosts(["localhost", "nowhere"])
@@ -91,9 +91,7 @@ def test_names_that_are_no_hosts_are_errors(names, words, fake_ssh):
         options.check_hosts(names)
 
 
-def test_a_command_elsewhere_has_its_arguments_variables_and_folder(
-    fake_ssh, tmp_path, monkeypatch
-):
+def test_command_elsewhere_has_its_arguments_variables_and_folder(fake_ssh, tmp_path, monkeypatch):
     folder = tmp_path / "it's a folder"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -134,7 +132,7 @@ def test_what_the_user_set_stays_set(monkeypatch):
     assert options.host_command("localhost", ["sh"], {}).variables["PYTHONUNBUFFERED"] == ""
 
 
-def test_the_remote_script_is_one_word_for_any_shell():
+def test_remote_script_is_one_word_for_any_shell():
     command = options.host_command("other", ["x"], {})
     assert len(shlex.split(command.words[-1])) == 3
 

@@ -95,7 +95,7 @@ def _runs(pid: int) -> bool:
 
 
 class TestOutput:
-    def test_lines_have_the_index_of_their_instance_and_keep_their_stream(self):
+    def test_lines_have_instance_index_and_keep_stream(self):
         script = "echo out $I; echo error $I >&2; printf 'the end'"
         process = poprun(*shell(script, 3))
         assert process.returncode == 0
@@ -124,12 +124,12 @@ class TestOutput:
         process = poprun(*shell(r"printf '\377\0\n'", 1), text=False)
         assert process.stdout == b"[0] \xff\0\n"
 
-    def test_only_the_output_of_one_instance_is_passed_on(self):
+    def test_only_output_of_one_instance_is_passed_on(self):
         script = "echo out $I; echo error $I >&2"
         process = poprun(*shell(script, 3, "--only-output-from-instance", "1"))
         assert (process.stdout, process.stderr) == ("[1] out 1\n", "[1] error 1\n")
 
-    def test_a_program_is_told_when_nobody_reads_any_more(self):
+    def test_program_is_told_when_nobody_reads_any_more(self):
         """As `yes | head` ends, so does `poprun yes | head`."""
         process = start("--num-instances", "2", "yes")
         assert process.stdout is not None and process.stderr is not None
@@ -163,7 +163,7 @@ class TestOutput:
 
 
 class TestEnds:
-    def test_the_first_failure_gives_the_exit_code_and_ends_the_others(self):
+    def test_first_failure_gives_exit_code_and_ends_others(self):
         script = "[ $I = 1 ] && exit 3; sleep 100"
         process = poprun(*shell(script, 3))
         assert process.returncode == 3
@@ -191,7 +191,7 @@ class TestEnds:
         process.communicate(timeout=LONG)
         assert process.returncode == 5 and gone(*found)
 
-    def test_who_does_not_end_is_killed_after_a_while(self, capfd, tmp_path):
+    def test_who_does_not_end_is_killed_after_while(self, capfd, tmp_path):
         script = f"trap '' TERM; echo $$; {_first_fails_last(tmp_path, 4)}; sleep 100"
         commands = [
             Command(["sh", "-c", script], {**os.environ, "I": str(index)}) for index in range(2)
@@ -219,7 +219,7 @@ class TestSignals:
         assert sorted(out.splitlines()) == ["[0] got", "[1] got"]
         assert process.returncode == 0 and "poprun" not in error
 
-    def test_instances_that_a_signal_ends_give_its_exit_code(self):
+    def test_instances_that_signal_ends_give_its_exit_code(self):
         process = start(*shell("echo $$; sleep 100"))
         found = pids(process, 2)
         process.send_signal(signal.SIGTERM)  # dash, in the middle of a fork, loses SIGINT

@@ -12,7 +12,7 @@ from tests.matrix import rows
 HERE = "{}.{}".format(*sys.version_info[:2])
 
 
-def test_the_rows_have_each_release_and_each_python_at_least_once():
+def test_rows_cover_each_release_and_python():
     names = [row.name for row in rows.rows("")]
     assert names[:4] == ["2.15-py3.9", "2.15-py3.10", "2.15-py3.11", "2.16-py3.12"]
     assert names[-2:] == ["2.21-py3.12", "2.21-py3.13"]
@@ -47,7 +47,7 @@ def test_a_python_is_found_by_its_version(tmp_path, monkeypatch):
     assert rows.interpreter("3.8") is None
 
 
-def test_the_newest_has_the_newest_python_that_is_here(monkeypatch):
+def test_newest_has_the_newest_python_that_is_here(monkeypatch):
     here = {"3.9": "/old/python", "3.11": "/new/python"}
     monkeypatch.setattr(rows, "interpreter", here.get)
     assert rows.newest() == ("2.21", "/new/python")

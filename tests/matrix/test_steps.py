@@ -34,13 +34,13 @@ def test_the_output_of_steps_is_kept_and_returned(environment):
     assert [line for line in lines if line in ("1", "2")] == ["1", "2"]
 
 
-def test_a_step_that_fails_says_which_one_and_where_its_output_is(environment):
+def test_failing_step_names_itself_and_output(environment):
     with pytest.raises(steps.StepError, match="build: exit code 3, see .*log"):
         environment.run("build", [sys.executable, "-c", "print('why'); raise SystemExit(3)"])
     assert "why" in environment.log.read_text()
 
 
-def test_steps_do_not_see_the_environment_of_the_developer(environment, monkeypatch):
+def test_steps_do_not_see_environment_of_developer(environment, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
     monkeypatch.setenv("TF_DIR", "/somewhere")
     code = "import os; print(os.environ.get('PYTHONPATH'), os.environ.get('TF_DIR'), "
@@ -64,7 +64,7 @@ def test_an_environment_that_was_kept_is_taken_again(tmp_path, monkeypatch):
     assert not (environment.folder / "wheel").exists()  # of the last time
 
 
-def test_the_program_of_the_readme_runs_in_a_folder_of_its_own(environment, tmp_path, monkeypatch):
+def test_program_of_readme_runs_in_own_folder(environment, tmp_path, monkeypatch):
     readme = tmp_path / "README.md"
     readme.write_text(
         "Text\n\n```\nmake\n```\n\n```python\nprint(__file__)\n```\n```python\n1 / 0\n```\n"

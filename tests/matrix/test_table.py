@@ -22,7 +22,7 @@ GOOD = {
 FAILED = {"tensorflow": "2.21", "python": "3.13", "wheel": "fails", "error": "build: exit code 1"}
 
 
-def test_each_row_is_a_line_and_what_was_not_reached_is_empty():
+def test_each_row_is_line_with_empty_remainder():
     assert table.render([GOOD, FAILED]).splitlines()[2:] == [
         "| 2.18.1 | 3.12.1 | installs | runs | 12 | 0 | 3 | 2026-01-02 |",
         "| 2.21 | 3.13 | fails | - | - | - | - | - |",
@@ -31,7 +31,7 @@ def test_each_row_is_a_line_and_what_was_not_reached_is_empty():
     assert not table.is_good({**GOOD, "failed": 1})
 
 
-def test_the_table_takes_the_place_that_a_page_has_for_it():
+def test_table_takes_place_that_page_has_for_it():
     page = f"Before\n\n{table.BEGIN}\nold\n{table.END}\n\nAfter\n"
     text = table.put_into(page, "new \\1\n")
     assert text == f"Before\n\n{table.BEGIN}\nnew \\1\n{table.END}\n\nAfter\n"
@@ -62,7 +62,7 @@ def run(tmp_path, monkeypatch):
     return run
 
 
-def test_a_failed_row_does_not_stop_the_others_and_runs_again(run, tmp_path):
+def test_failed_row_runs_again_without_stopping_others(run, tmp_path):
     rows = ["--rows", "2.15-* 2.20-py3.13"]
     assert run(*rows, failing=["2.15-py3.10"]) == (
         1,

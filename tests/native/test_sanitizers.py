@@ -40,7 +40,7 @@ def sanitizers() -> ModuleType:
     return module
 
 
-def test_its_environment_is_the_same_but_for_the_library(
+def test_its_environment_is_same_but_for_the_library(
     tmp_path: Path, sanitizers: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sanitizers, "ROOT", tmp_path)

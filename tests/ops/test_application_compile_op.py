@@ -63,7 +63,7 @@ class TestInputs:
 
 
 class TestFunctions:
-    def test_a_function_is_compiled_in_the_scope_of_a_strategy(self, tmp_path: Path) -> None:
+    def test_function_is_compiled_in_scope_of_a_strategy(self, tmp_path: Path) -> None:
         configure()
         with ipu_strategy.IPUStrategy(enable_keras_extensions=False).scope():
             weight = tf.Variable([2.0, 3.0], name="w")
@@ -130,7 +130,7 @@ class TestFunctions:
 
 
 class TestFiles:
-    def test_without_a_path_a_private_temporary_file_is_made(self) -> None:
+    def test_without_path_private_temporary_file_is_made(self) -> None:
         path = Path(
             experimental_application_compile_op(lambda x: x * 2.0, tf.ones([2])).numpy().decode()
         )

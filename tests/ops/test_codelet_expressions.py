@@ -94,7 +94,7 @@ class TestTypes:
             (lambda p, n: p - n, [True, False], [("bool", [False, True]), ("int32", [3, 1])]),
         ],
     )
-    def test_mixed_types_give_the_type_of_the_first_argument(self, function, expected, arguments):
+    def test_mixed_types_give_type_of_first_argument(self, function, expected, arguments):
         tensors = [tf.constant(values, dtype) for dtype, values in arguments]
         result = codelet_expression_op(function, *tensors)
         assert result.dtype == tensors[0].dtype

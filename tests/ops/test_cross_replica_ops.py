@@ -394,7 +394,7 @@ class TestErrors:
             cross_replica_sum(1.0, -1)
 
     @pytest.mark.parametrize("size", [1.5, "2", True])
-    def test_a_group_size_that_is_no_int_is_refused(self, size):
+    def test_group_size_that_is_no_int_is_refused(self, size):
         with pytest.raises(TypeError, match="replica_group_size must be an int"):
             cross_replica_mean(1.0, size)
 

@@ -117,7 +117,7 @@ def test_loss_and_gradient_equal_tensorflow(blank: int) -> None:
     np.testing.assert_allclose(tape.gradient(probs, x), want, atol=1e-4)
 
 
-def test_impossible_labels_have_an_infinite_loss_and_no_gradient() -> None:
+def test_impossible_labels_have_infinite_loss_and_no_gradient() -> None:
     logits, labels, _ = case(0)
     x = tf.constant(logits)
     with tf.GradientTape() as tape:
@@ -203,7 +203,7 @@ def test_a_loop_descends_the_gradient_of_the_loss() -> None:
 
 @pytest.mark.parametrize("blank", [-1, 0, 1, 2])
 @pytest.mark.parametrize("from_logits", [True, False])
-def test_a_wide_beam_finds_the_most_likely_of_all_sequences(blank: int, from_logits: bool) -> None:
+def test_wide_beam_finds_most_likely_of_all_sequences(blank: int, from_logits: bool) -> None:
     logits = case(0)[0]
     steps = [4, 3, 1]
     if from_logits:
@@ -358,7 +358,7 @@ def test_wrong_arguments_of_beam_search_are_refused(
         nn_ops.ctc_beam_search_decoder(**{**arguments, **change})
 
 
-def test_values_that_only_the_program_knows_are_checked_there() -> None:
+def test_values_that_only_program_knows_are_checked_there() -> None:
     @tf.function
     def loss(labels: tf.Tensor, counts: tf.Tensor, steps: tf.Tensor) -> tf.Tensor:
         return nn_ops.ctc_loss_v2(labels, LOGITS, counts, steps, 0)

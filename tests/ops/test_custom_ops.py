@@ -264,7 +264,7 @@ class TestGradient:
         np.testing.assert_array_equal(by_x, np.full(4, first + second))
         np.testing.assert_array_equal(by_y, np.full(4, first - second))
 
-    def test_the_gradient_gets_the_outputs_of_the_forward_op(self, precompiled):
+    def test_gradient_gets_the_outputs_of_the_forward_op(self, precompiled):
         def gradients(x):
             (z,) = custom_ops.precompiled_user_op(
                 [x], precompiled, outs=outs([4]), op_name="Double"
@@ -423,9 +423,7 @@ class TestMetadata:
         ("op_name", "shape", "phrase"),
         [("InPlace", [2], "shares memory"), ("Hashable", [2], "is elementwise")],
     )
-    def test_metadata_that_do_not_fit_the_shapes_are_refused(
-        self, precompiled, op_name, shape, phrase
-    ):
+    def test_metadata_that_do_not_fit_shapes_are_refused(self, precompiled, op_name, shape, phrase):
         with pytest.raises(tf.errors.InvalidArgumentError, match=phrase):
             custom_ops.precompiled_user_op(
                 [tf.constant(X)], precompiled, outs=outs(shape), op_name=op_name
@@ -691,7 +689,7 @@ class TestArguments:
         with pytest.raises(TypeError, match="Received: float64. Cast"):
             custom_ops.cpu_user_operation([np.zeros(3)], host)
 
-    def test_a_gp_path_that_is_no_path_is_refused(self, precompiled):
+    def test_gp_path_that_is_no_path_is_refused(self, precompiled):
         with pytest.raises(ValueError, match="gp_path must be a path"):
             custom_ops.precompiled_user_op([X, Y], precompiled, gp_path=3)
 

@@ -157,7 +157,7 @@ class TestFlushing:
         for value in range(11):
             np.testing.assert_array_equal(call(context, _batch(value))[0], _batch(2 * value + 1))
 
-    def test_a_call_is_flushed_where_replicas_wait_for_each_other(self, tmp_path: Path) -> None:
+    def test_call_is_flushed_where_replicas_wait(self, tmp_path: Path) -> None:
         configure(2)
 
         def body(x: tf.Tensor) -> Any:
@@ -206,7 +206,7 @@ class TestManyAtOnce:
             for future in [pool.submit(calls, thread) for thread in range(3)]:
                 future.result()
 
-    def test_a_graph_starts_with_the_values_of_that_time(self, tmp_path: Path) -> None:
+    def test_graph_starts_with_the_values_of_that_time(self, tmp_path: Path) -> None:
         path = compiled(lambda x: x * 2.0, tmp_path / "x", [_batch(0)])
 
         @tf.function

@@ -38,7 +38,7 @@ def test_ids_may_have_any_shape(factor, ids):
 
 
 @pytest.mark.parametrize("factor", [2, 3])
-def test_rows_out_of_range_are_zero_in_a_serialized_lookup(factor):
+def test_serialized_lookup_gives_zero_out_of_range(factor):
     table = _table(3)
     result = embedding_ops.embedding_lookup(table, [-1, 12, 2], serialization_factor=factor)
     np.testing.assert_array_equal(result, [[0] * 3, [0] * 3, table[2]])

@@ -82,7 +82,7 @@ class TestMetadata:
 class TestQuarterTensor:
     """Data and metadata together."""
 
-    def test_a_tensor_is_a_pair_of_data_and_metadata(self):
+    def test_tensor_is_a_pair_of_data_and_metadata(self):
         data, metadata = np.uint8([[1, 2, 3]]), np.uint8(128)
         tensor = QuarterTensor(data, metadata)
         assert tensor.shape == (1, 3)

@@ -74,7 +74,7 @@ def test_values_and_gradients_equal_inlined_ones(dtype, in_session):
         np.testing.assert_array_equal(got, want)
 
 
-def test_calls_share_one_function_of_the_program_and_one_gradient():
+def test_calls_share_one_function_and_gradient():
     x = tf.constant(matrix(9))
 
     def program():
@@ -89,7 +89,7 @@ def test_calls_share_one_function_of_the_program_and_one_gradient():
     assert len(set(called[:4])) == len(set(called[4:])) == 1
 
 
-def test_functions_that_were_decorated_one_by_one_are_shared_too():
+def test_functions_decorated_one_by_one_are_shared_too():
     def program():
         x = tf.constant(matrix(9))
         for seed in range(3):
@@ -283,7 +283,7 @@ def test_custom_gradients_are_part_of_a_function(in_session):
     assert len(set(calls())) == 4  # two factors, there and back
 
 
-def test_gradients_of_loops_and_of_gradients_equal_inlined_ones():
+def test_loop_and_second_gradients_equal_inlined_ones():
     def model(layer):
         x = tf.constant([[0.1, 0.2, 0.3]])
         with tf.GradientTape() as outer:

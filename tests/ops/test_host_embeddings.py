@@ -219,7 +219,7 @@ def test_other_optimizers_do_not_touch_the_table(name):
 
 
 @pytest.mark.parametrize("clip", [True, False])
-def test_clipped_ids_look_up_the_ends_of_the_table(clip):
+def test_clipped_ids_look_up_ends_of_table(clip):
     replicas.configure(1)
     ids = [[0, 8], [3, 3]]
     beyond = [[-5, 100], [3, 3]] if clip else ids
@@ -318,7 +318,7 @@ def test_lookups_of_a_step_see_the_same_table(count):
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_steps_in_a_row_see_the_updates_before_them(count):
+def test_steps_in_a_row_see_updates_before_them(count):
     """A lookup comes after the update that is before it in the program, and the other way round."""
     replicas.configure(count)
     ids = [1, 1, 2]
@@ -402,7 +402,7 @@ def test_an_existing_variable_is_wrapped():
     assert values["name/__dummy"] == 0
 
 
-def test_the_table_is_written_back_when_the_scope_ends_with_an_error():
+def test_table_is_written_back_after_scope_error():
     replicas.configure(1)
     with tf.Graph().as_default():
         embedding = _embedding(HostEmbeddingOptimizerSpec(RATE))

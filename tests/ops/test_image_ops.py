@@ -118,7 +118,7 @@ def test_shapes_are_checked_when_a_program_is_compiled(in_session):
     assert __file__ in info.value.message  # the user's line
 
 
-def test_a_wrong_image_that_is_not_used_is_no_error():
+def test_wrong_image_not_used_is_no_error():
     def program():
         normalise_image(tf.zeros([4, 2]), OFFSETS, SCALES)
         return tf.constant(3.0)

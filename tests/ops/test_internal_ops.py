@@ -246,7 +246,7 @@ def test_every_replica_prints(printed: Printed) -> None:
     assert sorted(lines) == ["replica: 0", "replica: 1"]
 
 
-def test_in_a_function_no_operation_has_to_be_returned(printed: Printed) -> None:
+def test_in_function_no_operation_has_to_be_returned(printed: Printed) -> None:
     assert printed["function"] == (["8.0"], ["traced: 7.0000000"])
 
 
@@ -362,7 +362,7 @@ class TestIterationCounter:
 
         assert replicas.run(1, program).tolist() == [5]
 
-    def test_a_function_called_in_two_loops_knows_each_iteration(self) -> None:
+    def test_function_called_in_two_loops_knows_each_iteration(self) -> None:
         @tf.function
         def helper(x: Any) -> Any:
             return self.append(x)

@@ -69,7 +69,7 @@ def test_outer_dimensions_broadcast(factor, dimension, transpose_a, transpose_b,
 
 
 @pytest.mark.parametrize("dimension", DIMENSIONS)
-def test_outer_dimensions_that_are_not_known_when_traced_broadcast(dimension):
+def test_outer_dimensions_not_known_when_traced_broadcast(dimension):
     specs = [tf.TensorSpec([None, None, 4, 6]), tf.TensorSpec([None, 6, 8])]
 
     @tf.function(input_signature=specs)

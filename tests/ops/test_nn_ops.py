@@ -199,7 +199,7 @@ def test_multi_conv_marks_convolutions_and_their_gradients() -> None:
     assert all(mark == want for mark in marks.values())
 
 
-def test_each_call_of_a_multi_conv_is_a_group() -> None:
+def test_each_call_of_multi_conv_is_group() -> None:
     with tf.Graph().as_default() as graph:
         decorated = nn_ops.multi_conv(_convolutions)
         decorated(IMAGE, IMAGE)
@@ -242,7 +242,7 @@ def _dependent(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 
 
 @pytest.mark.parametrize("in_session", [False, True])
-def test_convolutions_of_a_multi_conv_that_depend_on_each_other(in_session: bool) -> None:
+def test_dependent_convolutions_of_multi_conv(in_session: bool) -> None:
     def program() -> tf.Tensor:
         x = tf.constant(IMAGE)
         return nn_ops.multi_conv(_dependent)(x, x)
@@ -418,7 +418,7 @@ def in_loop(function: Callable[[], tf.Tensor], steps: int = 4) -> np.ndarray:
         return session.run(dequeue)
 
 
-def test_without_a_seed_each_step_draws_others_and_repeats_after_a_reset() -> None:
+def test_unseeded_steps_differ_and_repeat_after_reset() -> None:
     first, again = (in_loop(lambda: draw(0)[0]) for _ in range(2))
     np.testing.assert_array_equal(first, again)
     assert len({tuple(row) for row in first}) == len(first)
@@ -442,7 +442,7 @@ def test_without_a_seed_replicas_and_launches_differ() -> None:
 
 
 @pytest.mark.parametrize("seed, same", [(None, False), (0, False), (5, True)])
-def test_the_seed_of_the_sampled_softmax_fixes_the_loss(seed: int | None, same: bool) -> None:
+def test_seed_of_the_sampled_softmax_fixes_the_loss(seed: int | None, same: bool) -> None:
     losses = in_loop(
         lambda: nn_ops.sampled_softmax_loss(
             WEIGHTS, BIASES, labels(1), INPUTS, SAMPLED, CLASSES, seed=seed

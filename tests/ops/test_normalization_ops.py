@@ -346,7 +346,7 @@ class TestEpsilon:
 
     @pytest.mark.parametrize(("enabled", "epsilon"), [(False, 1e-6), (True, 1.53e-5)])
     @pytest.mark.parametrize(("function", "scope"), FUNCTIONS)
-    def test_the_default_epsilon_depends_on_the_version_of_tensorflow(
+    def test_default_epsilon_depends_on_the_version_of_tensorflow(
         self, monkeypatch, function, scope, enabled, epsilon
     ):
         monkeypatch.setattr(tf2, "enabled", lambda: enabled)
@@ -412,7 +412,7 @@ class TestErrors:
         with tf.Graph().as_default(), pytest.raises(ValueError, match=match):
             normalization_ops.instance_norm(tf1.placeholder(tf.float32, shape))
 
-    def test_unknown_channels_are_refused_with_shapes_of_tensorflow_1(self):
+    def test_unknown_channels_are_refused_with_tensorflow_1_shapes(self):
         tf1.disable_v2_tensorshape()
         try:
             with tf.Graph().as_default(), pytest.raises(ValueError, match="undefined channel dim"):

@@ -152,7 +152,7 @@ def test_variables_that_no_stage_uses_stay() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_variables_that_the_loss_does_not_depend_on_have_a_gradient_of_zero(count: int) -> None:
+def test_variables_independent_of_loss_have_zero_gradient(count: int) -> None:
     seen: dict[str, Any] = {}
 
     class Seeing(tf1.train.GradientDescentOptimizer):
@@ -340,7 +340,7 @@ def test_stages_may_share_an_ipu_and_a_variable() -> None:
     np.testing.assert_allclose(got.weights["shared/w"], want, rtol=1e-4)
 
 
-def test_parallel_stages_get_the_same_inputs_and_join_their_outputs() -> None:
+def test_parallel_stages_share_inputs_and_join_outputs() -> None:
     def source(x: tf.Tensor, _: tf.Tensor) -> Any:
         return x, 2.0 * x
 
@@ -370,7 +370,7 @@ def test_parallel_stages_get_the_same_inputs_and_join_their_outputs() -> None:
     assert executable.ipus_used == 4
 
 
-def test_forward_backward_and_update_are_on_the_ipu_of_their_stage() -> None:
+def test_stage_passes_and_update_are_on_its_ipu() -> None:
     pipelines.run(
         pipelines.stages(4),
         pipelines.data(8),
@@ -392,7 +392,7 @@ def test_forward_backward_and_update_are_on_the_ipu_of_their_stage() -> None:
     assert {op.phase for op in updates} == {"update"}
 
 
-def test_trains_in_a_strategy_with_a_keras_optimizer_and_tape() -> None:
+def test_trains_in_strategy_with_keras_optimizer_and_tape() -> None:
     pipelines.configure(2)
     strategy = ipu_strategy.IPUStrategy()
     x, y = pipelines.data(8)

@@ -38,7 +38,7 @@ def in_loop(function: Callable[[], Any], steps: int = 4, device_seed: int = 3) -
 @pytest.mark.parametrize("rate", [0.001, 0.1, 0.5, 0.9])
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float16])
 @pytest.mark.parametrize("seed", [None, (3, 4)])
-def test_as_many_elements_are_dropped_as_the_rate_says(rate: float, dtype: Any, seed: Any) -> None:
+def test_as_many_elements_are_dropped_as_rate_says(rate: float, dtype: Any, seed: Any) -> None:
     (kept,) = in_loop(lambda: rand_ops.dropout(tf.ones([COUNT], dtype), rate, seed=seed), steps=1)
     assert kept.dtype == dtype.as_numpy_dtype
     dropped = (kept == 0).mean()
@@ -71,7 +71,7 @@ def test_without_a_seed_masks_come_from_the_device() -> None:
     assert len({tuple(row) for row in first}) == len(first)
 
 
-def test_with_a_seed_the_mask_is_a_function_of_it() -> None:
+def test_with_seed_mask_is_function_of_it() -> None:
     def both() -> list[tf.Tensor]:
         return [rand_ops.dropout(tf.ones([50]), seed=seed) for seed in ([5, 6], [5, 7])]
 
@@ -139,7 +139,7 @@ def test_gradients_in_a_pipeline_go_through_the_mask() -> None:
 
 
 @pytest.mark.parametrize("noise_shape", [[4, 1, 6], (1, 5, 1), np.array([4, 5, 6])])
-def test_the_mask_is_shared_where_noise_shape_is_one(noise_shape: Any) -> None:
+def test_mask_is_shared_where_noise_shape_is_one(noise_shape: Any) -> None:
     x = tf.constant(replicas.rows(1, (4, 5, 6))[0])
     with tf.GradientTape() as tape:
         tape.watch(x)
@@ -153,7 +153,7 @@ def test_the_mask_is_shared_where_noise_shape_is_one(noise_shape: Any) -> None:
     np.testing.assert_allclose(tape.gradient(y, x), np.where(kept, 2.0, 0.0))
 
 
-def test_a_noise_shape_that_does_not_fit_the_batch_is_refused() -> None:
+def test_noise_shape_not_fitting_batch_is_refused() -> None:
     @tf.function(input_signature=[tf.TensorSpec([None, 3])])
     def dropped(x: tf.Tensor) -> tf.Tensor:
         return rand_ops.dropout(x, 0.5, noise_shape=[4, 1], seed=[1, 2])

@@ -227,7 +227,7 @@ def test_float16_with_float32_partials_rounds_the_results_only():
 
 @pytest.mark.parametrize("in_session", [False, True])
 @pytest.mark.parametrize("kind", LAYERS)
-def test_results_and_gradients_equal_the_reference_on_two_replicas(kind, in_session):
+def test_results_and_gradients_equal_reference_on_two_replicas(kind, in_session):
     gates = LAYERS[kind].GATES
     initial = {
         "weights_initializer": GENERATOR.normal(0, 0.5, (SIZE + U, gates * U)),

@@ -113,7 +113,7 @@ class TestSequenceSlice:
 class TestPrograms:
     """On the device, with offsets that differ between replicas."""
 
-    def test_slices_and_gradients_equal_the_reference_in_a_program(self, dtype, in_session):
+    def test_slices_and_gradients_equal_reference_in_a_program(self, dtype, in_session):
         dst, src = arrays(dtype=dtype)
         runs = [RUNS["apart"], ([2, 2, 1], [0, 3, 6], [3, 4, 8])]
 
@@ -131,7 +131,7 @@ class TestPrograms:
             for actual, wanted in zip(results, expected):
                 np.testing.assert_allclose(actual[replica], wanted, rtol=2e-3)
 
-    def test_unpack_and_pack_equal_the_reference_in_a_program(self, dtype, in_session):
+    def test_unpack_and_pack_equal_reference_in_a_program(self, dtype, in_session):
         _, src = arrays(dtype=dtype)
         counts, offsets = [[2, 1, 3], [1, 1, 2]], [[4, 0, 1], [6, 2, 3]]
 

@@ -50,7 +50,7 @@ def test_the_trace_is_read_in_eager_mode(store: events.EventStore) -> None:
     assert gen_ipu_ops.ipu_event_trace().shape == [0]
 
 
-def test_the_trace_in_a_function_reads_at_each_call(store: events.EventStore) -> None:
+def test_trace_in_a_function_reads_at_each_call(store: events.EventStore) -> None:
     read = tf.function(gen_ipu_ops.ipu_event_trace)
     assert read().shape == [0]
     _record(store, "a")
@@ -68,7 +68,7 @@ def test_the_trace_is_read_in_a_session(store: events.EventStore) -> None:
         assert _names(session.run(trace)) == ["a"]
 
 
-def test_zero_bytes_at_the_end_of_an_event_survive(store: events.EventStore) -> None:
+def test_zero_bytes_at_end_of_an_event_survive(store: events.EventStore) -> None:
     _record(store, "a\0")
     assert store.drain()[0].endswith(b"\0")
     _record(store, "a\0")
@@ -93,7 +93,7 @@ def test_the_compile_summary_comes_after_its_ops(store: events.EventStore) -> No
     assert _names([value]) == ["program"]
 
 
-def test_the_compile_summary_of_a_single_tensor_in_own_collections(
+def test_compile_summary_of_single_tensor_in_own_collections(
     store: events.EventStore,
 ) -> None:
     del store

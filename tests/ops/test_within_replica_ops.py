@@ -189,7 +189,7 @@ class TestPlacement:
         assert used >= ({0, 1, 2, 3} if collective == "all_gather" else {0, 1, 2})
 
 
-def test_ops_without_a_shard_have_that_of_their_inputs() -> None:
+def test_ops_without_shard_have_that_of_their_inputs() -> None:
     arrays = vectors([3, 2, 2, 2])
 
     def derived(tensors: list[tf.Tensor]) -> list[tf.Tensor]:

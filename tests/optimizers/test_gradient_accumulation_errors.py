@@ -74,7 +74,7 @@ def test_wrong_arguments_of_constructors_are_refused(
 
 
 @pytest.mark.parametrize("cls", [Old, CrossOld])
-def test_the_check_of_the_first_generation_can_be_left_out(cls: Any) -> None:
+def test_check_of_first_generation_can_be_left_out(cls: Any) -> None:
     training.configure()
     make = OPTIMIZERS["adam"]
     actual = training.on_the_device(

@@ -139,7 +139,7 @@ def test_float16_variables_accumulate_in_float32() -> None:
     training.assert_close(actual, expected, 5e-3)
 
 
-def test_an_update_of_another_type_is_refused_and_does_not_end_the_process() -> None:
+def test_update_of_other_type_is_refused_safely() -> None:
     training.configure()
     with pytest.raises(tf.errors.InvalidArgumentError, match="type float32 with a .*float16"):
         training.on_the_device(lambda loss: V2(_descent(), 4, dtype=tf.float16).minimize(loss), 8)
@@ -234,7 +234,7 @@ def test_no_gradient_at_all() -> None:
         )
 
 
-def test_one_mini_batch_is_a_plain_step_and_needs_no_loop_and_no_state() -> None:
+def test_one_mini_batch_needs_no_loop_or_state() -> None:
     training.configure()
     x, y = training.data(1)
     make = OPTIMIZERS["adam"]
@@ -327,7 +327,7 @@ def _while(limit: int, count: int) -> Any:
             return session.run(launch)
 
 
-def test_a_number_of_iterations_that_is_known_at_run_time_only() -> None:
+def test_number_of_iterations_known_at_run_time_only() -> None:
     training.configure()
     assert _while(6, 3) == [6]
     with pytest.raises(tf.errors.FailedPreconditionError, match="1 mini-batches .* evenly divide"):
@@ -350,7 +350,7 @@ def test_where_variables_are_kept_never_changes_results(
     training.assert_close(actual, expected)
 
 
-def test_slots_and_names_are_those_of_the_wrapped_optimizer() -> None:
+def test_slots_and_names_are_those_of_wrapped_optimizer() -> None:
     opt = CrossV2(tf1.train.MomentumOptimizer(0.1, 0.9, name="inner"), 2, name="outer")
     assert opt.get_name() == "inner"
     assert opt.get_slot_names() == []

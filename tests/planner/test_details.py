@@ -27,7 +27,7 @@ SETTINGS = st.builds(
 
 @given(workload=st.one_of(workloads(), pipelines()), chosen=SETTINGS)
 @FAST
-def test_tensors_add_up_to_the_liveness_of_each_ipu(workload, chosen):
+def test_tensors_add_up_to_liveness_of_each_ipu(workload, chosen):
     made = plan(workload, chosen)
     found = details(made)
     assert all(found.exact)
@@ -51,7 +51,7 @@ def test_tensors_add_up_to_the_liveness_of_each_ipu(workload, chosen):
 
 @given(workload=workloads(), chosen=SETTINGS)
 @FAST
-def test_tensors_of_the_fullest_tile_add_up_to_its_bytes(workload, chosen):
+def test_fullest_tile_tensors_add_up_to_bytes(workload, chosen):
     made = plan(workload, chosen)
     (detail, *_), (memory, *_) = details(made).memory, made.memory
     step = int(memory.live_worst.argmax()) if len(memory.live_worst) else None
@@ -63,7 +63,7 @@ def test_tensors_of_the_fullest_tile_add_up_to_its_bytes(workload, chosen):
 
 @given(workload=workloads(ipus=1), chosen=SETTINGS)
 @FAST
-def test_items_add_up_to_the_cycles_of_the_launch(workload, chosen):
+def test_items_add_up_to_cycles_of_launch(workload, chosen):
     made = plan(workload, chosen)
     timeline = made.timeline
     # What goes on beside the computation may end after it.
@@ -72,7 +72,7 @@ def test_items_add_up_to_the_cycles_of_the_launch(workload, chosen):
     assert items + sum(waited) + timeline.by_kind.get("idle", 0.0) == pytest.approx(timeline.cycles)
 
 
-def test_items_of_a_pipeline_run_as_often_as_its_mini_batches():
+def test_pipeline_items_run_once_per_mini_batch():
     make = Builder(2)
     x = make.input("x", (64, 64))
     start = make.begin("While", trip_count=6)
@@ -85,7 +85,7 @@ def test_items_of_a_pipeline_run_as_often_as_its_mini_batches():
     assert [(t.op, t.runs) for t in made.timeline.ops] == [(1, 6), (2, 6)]
 
 
-def test_a_tensor_lives_from_its_op_to_its_last_use():
+def test_tensor_lives_until_its_last_use():
     (memory,) = details(plan(chain(), Settings())).memory
     named = {stretch.buffer: (stretch.birth, stretch.death) for stretch in memory.stretches}
     # x for the first op, a for the first two, b for the last two, the result for the last.
@@ -93,7 +93,7 @@ def test_a_tensor_lives_from_its_op_to_its_last_use():
     assert [s.num_bytes >> 20 for s in memory.live(1)] == [8, 16]
 
 
-def test_steps_and_tiles_that_are_not_there_are_errors():
+def test_steps_and_tiles_not_there_are_errors():
     (memory,) = details(plan(chain(), Settings())).memory
     with pytest.raises(IndexError, match="steps 0 to 2; received 3"):
         memory.live(3)
@@ -101,7 +101,7 @@ def test_steps_and_tiles_that_are_not_there_are_errors():
         memory.on_tile(1472, 0, [])
 
 
-def test_costs_of_a_plan_count_also_if_rules_have_changed_since():
+def test_plan_costs_count_after_rules_changed():
     made = plan(chain(), Settings())
     time = made.timeline.ops[1]
     older = time._replace(cost=dataclasses.replace(time.cost, compute=12345.0, temporary=64))
@@ -113,7 +113,7 @@ def test_costs_of_a_plan_count_also_if_rules_have_changed_since():
     assert found.exact == (False,)
 
 
-def test_code_of_a_plan_counts_also_if_less_would_do_now():
+def test_plan_code_counts_if_less_suffices_now():
     made = plan(chain(), Settings())
     (memory,) = made.memory
     categories = tuple(

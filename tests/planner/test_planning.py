@@ -90,7 +90,7 @@ def test_memory_and_time_share_one_placement(done):
     assert len(done) == 5
 
 
-def test_only_stages_and_the_algorithm_change_what_is_shared(done):
+def test_only_stages_and_algorithm_change_what_is_shared(done):
     planner = Planner(pipeline(2))
     planner.plan(SMALL)
     first = len(done)

@@ -359,7 +359,7 @@ class TestQueuesAndIterators:
 class TestChecks:
     """Assert and CheckNumerics are dropped on the device, and only there."""
 
-    def test_checks_on_the_device_do_nothing_in_eager_mode(self) -> None:
+    def test_checks_on_device_do_nothing_in_eager_mode(self) -> None:
         with tf.device(IPU):
             tf.raw_ops.Assert(condition=False, data=[tf.constant(1.0)])
             value = tf.debugging.check_numerics(tf.constant([np.nan, 1.0]), "bad")
@@ -376,7 +376,7 @@ class TestChecks:
         )
         assert process.stderr.count("IPUs have no checks of values: CheckNumerics") == 1
 
-    def test_checks_on_the_device_do_nothing_in_a_session(self) -> None:
+    def test_checks_on_device_do_nothing_in_a_session(self) -> None:
         replicas.configure(1)  # from then on, what is placed runs as a program
         with tf.Graph().as_default():
             x = tf1.placeholder(tf.float32, [])
@@ -400,7 +400,7 @@ class TestPlacement:
         assert tf.Variable(1.0).device.endswith(CPU)
         assert tf.function(lambda: tf.ones([2]) * 2)().device.endswith(CPU)
 
-    def test_ops_without_a_device_stay_on_the_cpu_in_a_session(self) -> None:
+    def test_ops_without_device_stay_on_cpu_in_session(self) -> None:
         with tf.Graph().as_default():
             x = tf1.placeholder(tf.float32, [2])
             with tf.device(IPU):

@@ -52,7 +52,7 @@ def test_sums_of_float16_are_added_in_float32(session: tf1.Session) -> None:
     np.testing.assert_array_equal(session.run(product, {x: values}), [65504, 65504])
 
 
-def test_constants_are_rounded_stochastically_in_each_run_and_on_each_device() -> None:
+def test_constants_are_rounded_stochastically_per_run_and_device() -> None:
     _configure([1, 1], esr=True)
     with tf.Graph().as_default(), tf1.Session() as session:
         halves = []
@@ -70,7 +70,7 @@ def test_constants_are_rounded_stochastically_in_each_run_and_on_each_device() -
     np.testing.assert_array_equal(again, first)
 
 
-def test_neighbors_are_one_program_and_the_host_keeps_its_ops(session: tf1.Session) -> None:
+def test_neighbors_are_one_program_with_host_ops(session: tf1.Session) -> None:
     with ipu.scopes.ipu_scope(IPU):
         x = tf1.placeholder(tf.float32, [4, 4])
         y = tf.nn.softmax(tf.matmul(x, x) + 1.0)
@@ -156,7 +156,7 @@ def test_replicas_train_residual_convolutions_as_one() -> None:
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_reads_and_writes_of_a_variable_keep_their_order(session: tf1.Session) -> None:
+def test_reads_and_writes_of_variable_keep_their_order(session: tf1.Session) -> None:
     with ipu.scopes.ipu_scope(IPU):
         v = tf1.get_variable("v", initializer=1.0)
         before = v.read_value() + 0.0
@@ -185,7 +185,7 @@ def test_only_what_is_fetched_runs(session: tf1.Session) -> None:
     assert session.run(v) == 2.0
 
 
-def test_first_values_of_variables_are_those_of_tensorflow_s_seeds(session: tf1.Session) -> None:
+def test_initial_variables_follow_tensorflow_seeds(session: tf1.Session) -> None:
     draw = tf1.truncated_normal_initializer(seed=3)
     with tf1.variable_scope("on_ipu"), ipu.scopes.ipu_scope(IPU):
         ours = tf1.get_variable("w", [5], initializer=draw)
@@ -227,7 +227,7 @@ def test_loops_and_conditionals_are_part_of_the_program(session: tf1.Session, lo
     assert len(_programs()) == 1
 
 
-def test_ops_inside_a_loop_of_tensorflow_1_run_on_the_host(session: tf1.Session) -> None:
+def test_ops_in_tensorflow_1_loops_run_on_host(session: tf1.Session) -> None:
     tf1.disable_control_flow_v2()
     try:
 
@@ -328,7 +328,7 @@ def test_a_function_is_compiled_too() -> None:
     assert len(_programs()) == 1
 
 
-def test_an_error_of_a_function_names_op_and_line() -> None:
+def test_error_of_a_function_names_op_and_line() -> None:
     _configure()
 
     @tf.function
@@ -340,7 +340,7 @@ def test_an_error_of_a_function_names_op_and_line() -> None:
         step.get_concrete_function(tf.TensorSpec([None, 4]))(tf.ones([3, 4]))
 
 
-def test_of_the_resources_of_a_function_programs_have_the_variables() -> None:
+def test_of_resources_of_a_function_programs_have_variables() -> None:
     _configure()
     with tf.device(IPU):
         variable = tf.Variable(np.full(1000, 32752, np.float16))
@@ -415,7 +415,7 @@ def _random_graph(seed: int, devices: list[str]) -> tuple[list[tf.Tensor], list[
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_graphs_on_several_devices_give_the_values_of_the_host(seed: int) -> None:
+def test_random_graphs_on_devices_equal_host(seed: int) -> None:
     _configure([1, 1])
     feeds = [np.float32([1, 2, 3]), np.float32([-1, 0.5, 2])]
     results = []

@@ -16,7 +16,7 @@ from tensorflow_ipu.profiler.report import Report
 from tests.support.planner.workloads import Builder, pipeline
 
 
-def test_a_variable_is_in_the_layer_of_what_uses_it_itself():
+def test_variable_is_in_layer_of_its_use():
     make = Builder()
     state = make.variable("m/dense/kernel", (4, 4), role="optimizer state")
     update = make.begin("If", [state], name="update", phase="update")
@@ -30,7 +30,7 @@ def test_a_variable_is_in_the_layer_of_what_uses_it_itself():
 
 
 @pytest.mark.parametrize(("width", "label"), [(2, Label.ASSUMED), (4096, Label.MODELLED)])
-def test_a_layer_has_the_label_of_what_takes_most_of_its_cycles(width, label):
+def test_layer_has_label_of_most_cycles(width, label):
     make = Builder()
     x = make.constant("x", (width, width))
     y = make.op("MatMul", [x, x], (width, width), name="product")

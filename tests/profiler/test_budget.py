@@ -115,6 +115,6 @@ def test_no_budget_is_made_that_cannot_be_read(tolerance):
         budget.of_snapshot(USED, tolerance)
 
 
-def test_a_limit_of_a_layer_that_names_nothing_fails():
+def test_limit_of_a_layer_that_names_nothing_fails():
     wrong = budget.Budget({}, {"dense": {"cycels": 1}, "gone": {"cycels": 1}})
     assert budget.check(wrong, USED).unknown == ("dense: cycels",)

@@ -26,7 +26,7 @@ _NUMBERS = st.dictionaries(_NAMES, st.integers(0, 10**12))
 _SNAPSHOTS = st.builds(Snapshot, _NUMBERS, st.dictionaries(st.sampled_from("abc"), _NUMBERS))
 
 
-def test_finds_what_differs_in_the_order_of_the_second():
+def test_finds_what_differs_in_order_of_second():
     assert differences(BEFORE, AFTER) == (
         Difference("", "cycles", 100, 150),
         Difference("conv", "cycles", 60, 90),
@@ -77,7 +77,7 @@ def test_the_share_of_growth_is_relative_to_before(before, share):
     assert Difference("", "cycles", before, 100).share == share
 
 
-def test_tensors_at_the_peak_are_matched_without_the_numbers_of_scopes():
+def test_peak_tensors_match_without_scope_numbers():
     def report_of(sizes):
         memory = dataclasses.replace(
             plans.memory(0),

@@ -110,9 +110,7 @@ def test_schedules_of_several_ipus_are_clusters() -> None:
     assert text.count("subgraph cluster_") == 2 and text.count("{") == text.count("}")
 
 
-def test_files_that_cannot_be_written_do_not_stop_the_program(
-    run: Run, tmp_path, monkeypatch
-) -> None:
+def test_unwritable_files_do_not_stop_program(run: Run, tmp_path, monkeypatch) -> None:
     found: list[str] = []
     monkeypatch.setattr(logging, "warning", lambda text, *args: found.append(text % args))
     (tmp_path / "file").write_text("")

@@ -67,7 +67,7 @@ def test_the_sum_is_that_of_all_processes(executable):
     ) == (now,)
 
 
-def test_a_process_counts_the_tiles_of_its_own_device(executable, caplog):
+def test_process_counts_the_tiles_of_its_own_device(executable, caplog):
     tiles = 2 * executable.settings.chip.tiles
     flag_outputs.cycle_line(executable, flags.Flags(log_cycle_count=tiles - 1))
     assert not caplog.records

@@ -49,7 +49,7 @@ def test_a_saved_report_comes_back_as_it_was(plan: Plan, tmp_path) -> None:
 
 
 @each_plan
-def test_the_numbers_of_the_file_are_those_of_the_plan(plan: Plan) -> None:
+def test_numbers_of_file_are_those_of_plan(plan: Plan) -> None:
     data = json.loads(Report.from_plan(plan).to_json())
     assert data["format"] == "tensorflow_ipu report"
     assert data["schema_version"] == 1
@@ -98,7 +98,7 @@ def test_insights_name_the_worst_tile_and_largest_variables() -> None:
     assert found["host_cycles"] == 2 * 50 + 2 * 10
 
 
-def test_the_bubble_of_a_pipeline_is_its_idle_time() -> None:
+def test_bubble_of_a_pipeline_is_its_idle_time() -> None:
     plan = plans.pipeline_plan()
     timing = plan.timeline.schedule
     assert timing is not None
@@ -174,7 +174,7 @@ def test_reports_are_read_without_tensorflow(tmp_path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
-def test_labels_are_the_worst_of_what_they_are_made_of() -> None:
+def test_labels_are_the_worst_of_parts() -> None:
     plan = plans.plan()
     ops = tuple(dataclasses.replace(op, label=Label.ASSUMED) for op in plan.workload.ops)
     workload = dataclasses.replace(plan.workload, ops=ops)

@@ -33,7 +33,7 @@ def test_a_block_reports_on_its_programs(tmp_path) -> None:
     assert first.name in str(profiled) and second.name in profiled._repr_html_()
 
 
-def test_reports_inside_the_block_are_those_up_to_now() -> None:
+def test_reports_inside_block_are_those_up_to_now() -> None:
     programs.configure()
     with profiler.profile() as profiled:
         assert profiled.reports == ()
@@ -91,7 +91,7 @@ def test_entering_twice_or_leaving_unentered_is_refused() -> None:
         profiled.__exit__(None, None, None)
 
 
-def test_a_directory_that_cannot_be_written_is_one_warning(tmp_path, monkeypatch) -> None:
+def test_directory_that_cannot_be_written_is_one_warning(tmp_path, monkeypatch) -> None:
     (tmp_path / "file").write_text("")
     programs.configure()
     warnings: list[str] = []
@@ -104,7 +104,7 @@ def test_a_directory_that_cannot_be_written_is_one_warning(tmp_path, monkeypatch
     assert "TensorBoard" not in warnings[0] and "TensorBoard" in warnings[1]
 
 
-def test_the_error_of_a_block_wins_over_that_of_its_reports(tmp_path, monkeypatch) -> None:
+def test_block_error_wins_over_report_error(tmp_path, monkeypatch) -> None:
     programs.configure()
     errors: list[str] = []
     monkeypatch.setattr(logging, "error", lambda text, *args: errors.append(text % args))

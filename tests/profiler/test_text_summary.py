@@ -109,7 +109,7 @@ def test_what_makes_the_work_uncertain_is_said() -> None:
         assert phrase in text
 
 
-def test_a_program_of_the_host_needs_nothing_of_the_chip() -> None:
+def test_program_of_host_needs_nothing_of_chip() -> None:
     text = "\n".join(_describe(1, Program(on_device=False)))
     assert "evaluated by the host" in text and "cycles" not in text
 

@@ -35,7 +35,7 @@ def test_files_that_a_page_names_exist(page):
     assert not missing
 
 
-def test_the_programs_of_the_readme_print_what_they_say(run_python, tmp_path):
+def test_programs_of_the_readme_print_what_they_say(run_python, tmp_path):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     programs = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     expected = [re.search(r"^ *print\(.*\)  # (.+)$", each, re.MULTILINE)[1] for each in programs]

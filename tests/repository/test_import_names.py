@@ -93,7 +93,7 @@ def test_one_import_statement_is_enough(run_python, statements):
 
 @needs_tensorflow(">=2.16", "ipu comes in time for all statements")
 @pytest.mark.parametrize("statements", BELOW_KERAS)
-def test_statements_that_load_keras_3_first_are_refused_with_the_reason(run_python, statements):
+def test_statements_loading_keras_3_first_are_refused(run_python, statements):
     code = f"{statements}\ntry: ipu.PipelineStage\nexcept ImportError as error: print(error)\n"
     assert "the program used it before it imported ipu" in run_python(code).stdout
 
@@ -112,17 +112,17 @@ def test_programs_without_ipus_have_their_keras(run_python):
 
 
 @pytest.mark.parametrize("name", ["keras.ipu.nothing", "tensorflow.keras.ipu.layers.nothing"])
-def test_an_unknown_module_of_keras_ipu_is_not_found(name):
+def test_unknown_module_of_keras_ipu_is_not_found(name):
     with pytest.raises(ModuleNotFoundError, match=f"No module named '{name}'"):
         importlib.import_module(name)
 
 
-def test_an_unknown_name_of_keras_ipu_is_not_found():
+def test_unknown_name_of_keras_ipu_is_not_found():
     with pytest.raises(ImportError, match="cannot import name 'Nothing'"):
         exec("from tensorflow.keras.ipu import Nothing")
 
 
-def test_names_like_those_of_our_roots_are_not_ours():
+def test_similar_names_are_not_ours():
     for name in ("keras.ipus", "ipu_tensorflow_addons_of_others", "tensorflow.python.ipus"):
         with pytest.raises(ModuleNotFoundError, match=f"No module named '{name}'"):
             importlib.import_module(name)
@@ -168,7 +168,7 @@ def test_layers_are_modules_of_the_package():
     assert ipu.layers is same is layers
 
 
-def test_path_of_the_recurrent_layers_in_the_addons_for_tensorflow_1():
+def test_recurrent_layers_of_addons_have_tensorflow_1_path():
     from ipu_tensorflow_addons.layers.rnn_ops import (
         PopnnAUGRU,
         PopnnDynamicGRU,

@@ -144,7 +144,7 @@ def _refused(name: str, more: tuple[Any, ...]) -> tuple[Any, ...]:
     [*((name, take, _refused(name, more)) for name, take, more in ARGUMENTS), *FRACTIONS],
     ids=_IDS,
 )
-def test_what_is_no_number_in_range_is_refused_by_name(name, take, refused) -> None:
+def test_values_out_of_range_are_refused_by_name(name, take, refused) -> None:
     said = name.replace("device_", "").replace("_", "[_ ]")
     for value in refused:
         with pytest.raises((ValueError, TypeError), match=f"(?i){said}") as error:

@@ -128,7 +128,7 @@ def test_wheel_is_for_one_platform_and_one_tensorflow(run_python, checkout, tmp_
     assert SpecifierSet(about["Requires-Python"]).contains("3.9") == (TENSORFLOW != "2.21")
 
 
-def test_a_wheel_is_for_the_tensorflow_of_TF_DIR(run_python, checkout, tmp_path):
+def test_wheel_is_for_the_tensorflow_of_TF_DIR(run_python, checkout, tmp_path):
     folder = tmp_path / "tensorflow"
     header = folder / "include" / "tensorflow" / "core" / "public" / "version.h"
     header.parent.mkdir(parents=True)
@@ -140,7 +140,7 @@ def test_a_wheel_is_for_the_tensorflow_of_TF_DIR(run_python, checkout, tmp_path)
 
 
 @pytest.mark.parametrize("version", ["2.14.1", "2.22.0"])
-def test_a_tensorflow_that_is_not_supported_is_an_error(run_python, checkout, tmp_path, version):
+def test_tensorflow_that_is_not_supported_is_an_error(run_python, checkout, tmp_path, version):
     (tmp_path / f"tensorflow-{version}.dist-info").mkdir()
     code = "try:\n    " + BUILD_WHEEL.format(str(tmp_path)).replace("\n", "\n    ")
     code += "\nexcept SystemExit as error:\n    print(error)"
@@ -296,14 +296,14 @@ def test_native_library_is_built_once(native_tree):
     assert native_tree.make() == []
 
 
-def test_native_library_is_linked_again_without_a_removed_source(native_tree):
+def test_native_library_is_linked_again_without_removed_source(native_tree):
     (native_tree.native / "kernels" / "ops.cc").unlink()
     assert native_tree.make() == ["link"]
     assert native_tree.make() == []
 
 
 @pytest.mark.parametrize("change", ["TensorFlow", "flags"])
-def test_native_library_is_built_again_after_a_change_of(native_tree, change):
+def test_native_library_is_built_again_after_change_of(native_tree, change):
     if change == "TensorFlow":
         native_tree.install_tensorflow(0)
     arguments = ["CXXFLAGS=-O0"] if change == "flags" else []
@@ -311,7 +311,7 @@ def test_native_library_is_built_again_after_a_change_of(native_tree, change):
     assert native_tree.make(*arguments) == []
 
 
-def test_native_build_says_what_it_compiles_and_how_much_is_left(native_tree):
+def test_native_build_reports_progress(native_tree):
     assert re.findall(r"^\[.*", native_tree.output, re.MULTILINE) == [
         "[1/5] precompiled.h (headers of TensorFlow)",
         "[2/5] engine/inner/launch.cc",

@@ -89,7 +89,7 @@ def test_all_but_one_end_early():
 
 
 @pytest.mark.parametrize("size", [None, 2])
-def test_replicas_with_other_numbers_of_iterations_are_an_error(size):
+def test_replicas_with_other_numbers_of_iterations_are_error(size):
     """Whether or not those that end are in the groups of those that go on."""
 
     def program():
@@ -122,7 +122,7 @@ def test_replicas_with_different_shapes_are_an_error():
 
 
 @pytest.mark.parametrize("count", [2, 4, 8])
-def test_an_error_in_one_replica_is_the_one_that_is_seen(count):
+def test_error_in_one_replica_is_one_seen(count):
     """The user sees the error, not what came of it for the others."""
 
     def program():

@@ -151,9 +151,7 @@ def test_reading_empties_the_store(store: events.EventStore) -> None:
     assert store.drain() == []
 
 
-def test_events_of_compiler_and_engine_are_in_order_of_time(
-    store: events.EventStore, engine: Engine
-) -> None:
+def test_compiler_and_engine_events_are_in_order(store: events.EventStore, engine: Engine) -> None:
     program = Program()
     with events.compiling(program.name, 3, store=store) as finished:
         finished(program)
@@ -205,7 +203,7 @@ def test_a_program_of_the_host_has_no_events(store: events.EventStore) -> None:
     assert store.drain() == []
 
 
-def test_a_change_of_configuration_keeps_events_and_forgets_programs(
+def test_change_of_configuration_keeps_events_and_forgets_programs(
     store: events.EventStore, engine: Engine
 ) -> None:
     program = Program(name="named")

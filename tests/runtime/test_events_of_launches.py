@@ -103,7 +103,7 @@ def test_without_being_asked_for_none_are_kept(session):
     assert _drain(session, gen_ipu_ops.ipu_event_trace()) == []
 
 
-def test_the_summary_holds_the_events_of_what_it_depends_on(session):
+def test_summary_holds_events_of_what_it_depends_on(session):
     _configure()
     x = tf1.placeholder(tf.float32, [3])
     program = _program(2.0, x)

@@ -152,7 +152,7 @@ def test_ctrl_c_ends_a_program(count: int, where: str) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_ctrl_c_ends_a_program_that_waits_for_its_infeed(waiting: Waiting, count: int) -> None:
+def test_ctrl_c_ends_program_waiting_for_infeed(waiting: Waiting, count: int) -> None:
     replicas.configure(count)
     queue_ = IPUInfeedQueue(waiting.dataset)
     queue_.initializer  # noqa: B018
@@ -165,7 +165,7 @@ def test_ctrl_c_ends_a_program_that_waits_for_its_infeed(waiting: Waiting, count
         _run(program)
 
 
-def test_ctrl_c_ends_a_program_that_waits_for_its_infeed_in_a_session(waiting: Waiting) -> None:
+def test_ctrl_c_ends_session_waiting_for_infeed(waiting: Waiting) -> None:
     with tf.Graph().as_default(), tf1.Session() as session:
         queue_ = IPUInfeedQueue(waiting.dataset)
         with scopes.ipu_scope(IPU):
@@ -215,7 +215,7 @@ def _launch_in_thread(program: Any, *arguments: Any) -> tuple[threading.Thread, 
 
 
 @pytest.mark.parametrize("what", ["dequeue", "another launch", "configuring"])
-def test_ctrl_c_ends_waiting_for_the_program_of_another_thread(what: str) -> None:
+def test_ctrl_c_ends_waiting_for_other_thread(what: str) -> None:
     outfeed = IPUOutfeedQueue(outfeed_mode=IPUOutfeedMode.LAST)
     runs = threading.Event()
 
@@ -250,7 +250,7 @@ def test_ctrl_c_ends_waiting_for_the_program_of_another_thread(what: str) -> Non
     assert [type(failure) for failure in failures] == [tf.errors.CancelledError]
 
 
-def test_a_handler_that_raises_nothing_runs_while_the_program_goes_on(
+def test_harmless_handler_runs_while_program_continues(
     handler: Callable[..., None],
 ) -> None:
     waiting = Waiting()
@@ -282,7 +282,7 @@ def test_what_a_handler_raises_ends_the_program(handler: Callable[..., None], nu
     assert caught.traceback[-1].name == "fail"
 
 
-def test_a_session_goes_on_for_a_handler_of_the_program(handler: Callable[..., None]) -> None:
+def test_session_goes_on_for_a_handler_of_program(handler: Callable[..., None]) -> None:
     handled: list[int] = []
     handler(signal.SIGINT, lambda number, _: handled.append(number))
     (result,) = _in_session(
@@ -303,7 +303,7 @@ def test_ctrl_c_while_a_program_is_compiled(monkeypatch: pytest.MonkeyPatch) -> 
     np.testing.assert_array_equal(_run(program, X), X + 1)
 
 
-def test_python_handles_the_signal_as_before_where_no_program_runs() -> None:
+def test_python_handles_signal_without_running_program() -> None:
     with pytest.raises(KeyboardInterrupt):
         _in_session(lambda: _compute(tf.constant(X)))
     with pytest.raises(KeyboardInterrupt):

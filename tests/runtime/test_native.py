@@ -25,7 +25,7 @@ def plugins(tmp_path, monkeypatch):
     return folder
 
 
-def test_a_missing_library_is_an_error_with_its_folder(plugins):
+def test_missing_library_is_an_error_with_its_folder(plugins):
     with pytest.raises(ImportError, match=f"is not in {plugins}.*tensorflow-ipu doctor"):
         LOAD()
 

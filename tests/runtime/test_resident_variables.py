@@ -331,7 +331,7 @@ class TestUpdatesOfRows:
             np.testing.assert_array_equal(program(), expected)
             np.testing.assert_array_equal(variable.numpy(), expected[0])
 
-    def test_a_write_of_the_user_replaces_updates_of_rows(
+    def test_write_of_the_user_replaces_updates_of_rows(
         self, strategy: ipu_strategy.IPUStrategy
     ) -> None:
         replicas.configure(2)
@@ -370,7 +370,7 @@ class TestLifetime:
         np.testing.assert_array_equal(double(), [2, 2])
         np.testing.assert_array_equal(add(), [3, 4])
 
-    def test_another_variable_of_an_equal_program_is_its_own(
+    def test_another_variable_of_equal_program_is_its_own(
         self, strategy: ipu_strategy.IPUStrategy
     ) -> None:
         """Equal programs are one Executable."""
@@ -392,7 +392,7 @@ class TestLifetime:
         expected = [[1, 2], [2, 4], [11, 12], [3, 4], [4, 6]]
         np.testing.assert_array_equal(queue.dequeue(), expected)
 
-    def test_an_error_in_between_restarts_from_the_value_of_the_user(
+    def test_error_in_between_restarts_from_value_of_user(
         self, strategy: ipu_strategy.IPUStrategy
     ) -> None:
         replicas.configure(2)
@@ -418,7 +418,7 @@ class TestLifetime:
         strategy.run(program)
         np.testing.assert_array_equal(queue.dequeue()[-1], start + _own(2))
 
-    def test_a_new_configuration_restarts_from_the_value_of_the_user(
+    def test_new_configuration_restarts_from_value_of_user(
         self, strategy: ipu_strategy.IPUStrategy
     ) -> None:
         variable = tf.Variable(0.0)
@@ -428,7 +428,7 @@ class TestLifetime:
             replicas.configure(count)
             np.testing.assert_array_equal(program(), number + _own(count))
 
-    def test_memory_of_replicas_is_freed_by_the_next_program(
+    def test_memory_of_replicas_is_freed_by_next_program(
         self, strategy: ipu_strategy.IPUStrategy
     ) -> None:
         """Replicas have memory of their own until another program is loaded."""

@@ -104,7 +104,7 @@ def test_an_ipu_does_one_thing_at_a_time(description):
 
 @_property
 @given(strategies.descriptions())
-def test_all_work_is_done_once_on_each_ipu_of_its_stage(description):
+def test_work_runs_once_on_each_stage_ipu(description):
     done = Counter(
         (entry.phase, entry.stage, entry.mini_batch, entry.ipu) for entry in build(description)
     )
@@ -118,7 +118,7 @@ def test_all_work_is_done_once_on_each_ipu_of_its_stage(description):
 
 @_property
 @given(strategies.descriptions())
-def test_members_of_a_parallel_stage_run_at_the_same_step(description):
+def test_members_of_parallel_stage_run_at_same_step(description):
     schedule = build(description)
     steps = _steps(schedule)
     assert all(
@@ -162,7 +162,7 @@ def test_mini_batches_are_in_order_in_each_stage(description):
 
 @_property
 @given(strategies.descriptions())
-def test_every_step_and_slot_has_work_and_slots_do_not_overlap(description):
+def test_steps_and_slots_have_work_without_overlap(description):
     schedule = build(description)
     steps, slots = schedule.table["step"], schedule.table["slot"]
     assert sorted(set(steps.tolist())) == list(range(schedule.steps))
@@ -181,7 +181,7 @@ def _slots(description):
 
 @_property
 @given(strategies.descriptions(schedules=[PipelineSchedule.Grouped]))
-def test_in_a_grouped_slot_all_go_forward_or_all_go_backward(description):
+def test_grouped_slot_has_one_direction(description):
     for work in _slots(description).values():
         directions = {entry.phase for entry in work} - {Phase.RECOMPUTE}
         assert len(directions) == 1
@@ -212,7 +212,7 @@ def test_in_interleaved_slots_neighbors_go_in_opposite_directions(stages):
 
 @_property
 @given(strategies.descriptions())
-def test_only_backward_passes_with_recomputation_in_them_are_fused(description):
+def test_only_recomputing_backward_passes_are_fused(description):
     mode = description.resolved_recomputation
     fused = mode is RecomputationMode.RecomputeAndBackpropagateInterleaved
     for entry in build(description):
@@ -246,7 +246,7 @@ def test_one_ipu_is_never_idle():
     assert schedule.steps == 2 * 3 * 5 + 3
 
 
-def test_serialized_mini_batches_follow_each_other_in_a_stage():
+def test_serialized_mini_batches_follow_each_other_in_stage():
     schedule = build(
         PipelineDescription(
             (0, 0), 2, schedule=PipelineSchedule.Sequential, batch_serialization_iterations=2
@@ -261,13 +261,13 @@ def test_serialized_mini_batches_follow_each_other_in_a_stage():
     assert work == [*once, *again, ("U", 0, -1), ("U", 1, -1)]
 
 
-def test_a_long_schedule_has_the_expected_length_and_stash():
+def test_long_schedule_has_the_expected_length_and_stash():
     schedule = build(PipelineDescription((0, 1, 2, 3), 2048))
     assert len(schedule) == 4 * (2 * 2048 + 1)
     assert schedule.stash_depths() == (6, 4, 2, 0)
 
 
-def test_schedules_of_equal_descriptions_are_equal_and_cannot_be_changed():
+def test_equal_descriptions_give_equal_frozen_schedules():
     description = PipelineDescription((0, 1), 4)
     schedule = build(description)
     assert schedule == build(PipelineDescription.from_json(description.to_json()))

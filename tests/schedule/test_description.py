@@ -184,7 +184,7 @@ def test_overlapped_io_needs_two_mini_batches_more(schedule, training, count, le
 @pytest.mark.parametrize("mode", [None, *RecomputationMode], ids=str)
 @pytest.mark.parametrize("schedule", [mode.name for mode in PipelineSchedule])
 @pytest.mark.parametrize("training", [True, False])
-def test_recomputation_modes_are_refused_where_a_schedule_lacks_them(schedule, mode, training):
+def test_recomputation_modes_are_refused_where_schedule_lacks_them(schedule, mode, training):
     refused = {
         ("Sequential", RecomputationMode.RecomputeThenBackpropagate),
         ("Interleaved", RecomputationMode.RecomputeAndBackpropagateInterleaved),
@@ -216,7 +216,7 @@ def test_the_fewest_are_accepted(schedule, options, count):
 
 @pytest.mark.parametrize("stages", [2, 3])
 @pytest.mark.parametrize("training", [False, True])
-def test_any_count_that_fills_the_stages_will_do_where_the_interface_says_so(stages, training):
+def test_any_filling_count_suffices_where_allowed(stages, training):
     description = _pipeline(stages, stages + 1, "Grouped", training=training, any_count=True)
     check(description)
     made = build(description)

@@ -156,7 +156,7 @@ def test_the_title_names_serialization_and_recomputation():
     )
 
 
-def test_the_middle_of_a_long_schedule_is_left_out():
+def test_middle_of_a_long_schedule_is_left_out():
     schedule = build(PipelineDescription((0, 1), 1000, training=False))
     assert schedule.text(max_steps=5).splitlines()[1:] == [
         "step  0    1    2    ..   999  1000",
@@ -167,7 +167,7 @@ def test_the_middle_of_a_long_schedule_is_left_out():
     ]
 
 
-def test_one_step_more_than_shown_is_still_a_whole_table():
+def test_one_step_more_than_shown_still_whole_table():
     schedule = build(PipelineDescription((0, 1), 4))
     assert "not shown" not in schedule.text(max_steps=11)
     assert "steps 5 to 5 of 11 are not shown" in schedule.text(max_steps=10)
@@ -227,7 +227,7 @@ def test_cells_have_their_place(name):
 
 
 @pytest.mark.parametrize("name", _PIPELINES)
-def test_every_entry_that_is_shown_has_a_colored_cell_with_its_label(name):
+def test_every_shown_entry_has_labeled_colored_cell(name):
     schedule = build(_PIPELINES[name])
     root, rectangles = _elements(schedule, "rect", 10)
     lines = schedule.text(10).splitlines()
@@ -255,7 +255,7 @@ def test_text_fits_into_the_picture(name):
         assert float(node.get("x")) + length <= float(root.get("width"))
 
 
-def test_colors_differ_by_kind_of_work_and_are_explained():
+def test_colors_differ_by_work_and_are_explained():
     root, rectangles = _elements(build(_PIPELINES["shared"]), "rect")
     legend = [rect.get("fill") for rect in rectangles if rect.get("width") == "14"]
     assert len(legend) == len(set(legend)) == 4

@@ -58,7 +58,7 @@ def test_fused_recomputation_costs_as_much_as_separate(mode):
 
 
 @pytest.mark.parametrize("stages, count", [(2, 4), (4, 16), (5, 30)])
-def test_interleaved_is_slower_if_backward_takes_longer_than_forward(stages, count):
+def test_interleaved_is_slower_with_longer_backward_pass(stages, count):
     forward, backward = 1.0, 2.0
     costs = Costs([forward] * stages, [backward] * stages)
     mapping = tuple(range(stages))
@@ -75,7 +75,7 @@ def test_interleaved_is_slower_if_backward_takes_longer_than_forward(stages, cou
     assert total[PipelineSchedule.Grouped] < total[PipelineSchedule.Interleaved]
 
 
-def test_stages_of_one_ipu_add_up_and_the_others_wait_for_the_slowest():
+def test_stages_of_one_ipu_add_up():
     # Light first and last stages on IPU 0, as models of language have.
     costs = Costs(forward=(1, 4, 4, 4, 2), backward=(2, 8, 8, 8, 4))
     mapping = (0, 1, 2, 3, 0)
@@ -90,7 +90,7 @@ def test_stages_of_one_ipu_add_up_and_the_others_wait_for_the_slowest():
     assert long - short == 10 * (3 + 2 + 6 + 4)
 
 
-def test_members_of_a_parallel_stage_have_their_own_costs():
+def test_members_of_parallel_stage_have_their_own_costs():
     description = PipelineDescription(
         (0, (1, 2, 1)), 2, training=False, schedule=PipelineSchedule.Sequential
     )
@@ -99,7 +99,7 @@ def test_members_of_a_parallel_stage_have_their_own_costs():
     assert timing.total == 2 * (1 + 6)
 
 
-def test_work_in_a_slot_is_done_back_to_back():
+def test_work_in_slot_is_done_back_to_back():
     description = PipelineDescription((0, 0, 0), 3, training=False)
     timing = timed(build(description), Costs(forward=(0.1, 0.2, 0.4)))
     np.testing.assert_allclose(timing.start[1:], timing.end[:-1], rtol=1e-12)
@@ -108,7 +108,7 @@ def test_work_in_a_slot_is_done_back_to_back():
 
 @_property
 @given(strategies.descriptions(parallel=False))
-def test_with_costs_of_one_the_time_is_the_number_of_steps(description):
+def test_unit_costs_take_number_of_steps(description):
     schedule = build(description)
     costs = unit_costs(description)
     timing = timed(schedule, costs)
@@ -121,7 +121,7 @@ def test_with_costs_of_one_the_time_is_the_number_of_steps(description):
 
 @_property
 @given(strategies.descriptions())
-def test_entries_of_an_ipu_do_not_overlap_and_slots_follow_each_other(description):
+def test_ipu_entries_do_not_overlap_across_slots(description):
     schedule = build(description)
     timing = timed(schedule, unit_costs(description))
     for ipu in description.ipus:

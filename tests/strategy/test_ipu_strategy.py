@@ -361,7 +361,7 @@ class TestResults:
 class TestDirectCalls:
     """A jit-compiled function called without `run` is a program too."""
 
-    def test_a_function_called_in_the_scope_is_one_program(
+    def test_function_called_in_the_scope_is_one_program(
         self, strategy: ipu_strategy.IPUStrategy
     ) -> None:
         np.testing.assert_array_equal(_double(tf.constant(X)), X * 2)
@@ -374,7 +374,7 @@ class TestDirectCalls:
             np.testing.assert_array_equal(_double(tf.constant(X)), X * 2)
         assert [executable.ordinal for executable in cache.executables()] == [ordinal]
 
-    def test_a_function_called_in_a_plain_function_is_one_program(
+    def test_function_called_in_plain_function_is_one_program(
         self, strategy: ipu_strategy.IPUStrategy
     ) -> None:
         @tf.function
@@ -392,7 +392,7 @@ class TestDirectCalls:
         np.testing.assert_allclose(outer(tf.constant(X)), X * 4 + np.exp(X), rtol=1e-6)
         assert len(cache.executables()) == 1
 
-    def test_gradient_in_a_jit_function_of_a_jit_function(
+    def test_gradient_in_jit_function_of_jit_function(
         self, strategy: ipu_strategy.IPUStrategy
     ) -> None:
         square = tf.function(lambda x: x * x, jit_compile=True)
@@ -448,7 +448,7 @@ class TestDirectCalls:
 
         np.testing.assert_array_equal(step(tf.constant(X)), X * 6)
 
-    def test_an_input_signature_makes_one_program_for_each_shape(
+    def test_input_signature_makes_one_program_for_each_shape(
         self, strategy: ipu_strategy.IPUStrategy
     ) -> None:
         @tf.function(jit_compile=True, input_signature=[tf.TensorSpec([None], tf.float32)])

@@ -79,7 +79,7 @@ def _check(name: str, replicas: int, fits: int) -> None:
 
 @pytest.mark.parametrize("replicas", [2, 4])
 @pytest.mark.parametrize("name", keras_zoo.SMALL)
-def test_replicas_train_small_networks_to_the_weights_of_one(
+def test_replicas_train_small_networks_to_weights_of_one(
     name: str, replicas: int, request: pytest.FixtureRequest
 ) -> None:
     _check(name, replicas, request.config.getoption("--stress-fits"))
@@ -88,7 +88,7 @@ def test_replicas_train_small_networks_to_the_weights_of_one(
 @pytest.mark.large
 @pytest.mark.parametrize("replicas", [2, 4])
 @pytest.mark.parametrize("name", keras_zoo.LARGE)
-def test_replicas_train_whole_networks_to_the_weights_of_one(
+def test_replicas_train_whole_networks_to_weights_of_one(
     name: str, replicas: int, request: pytest.FixtureRequest
 ) -> None:
     _check(name, replicas, request.config.getoption("--stress-fits"))

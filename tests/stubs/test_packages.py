@@ -49,7 +49,7 @@ def test_every_public_module_has_a_file(folder, table):
         assert path.with_suffix(".pyi").exists() or (path / "__init__.pyi").exists(), name
 
 
-def test_tools_find_the_package_and_nothing_else_in_a_checkout():
+def test_tools_find_package_and_nothing_else_in_checkout():
     folder = ROOT / "stubs" / "checkout"
     package = folder / "tensorflow_ipu"
     assert list(folder.iterdir()) == [package]
@@ -191,7 +191,7 @@ def test_the_rest_of_tensorflow_is_as_before(mypy):
     assert found[3] == ['Revealed type is "Any"']
 
 
-def test_stubs_of_others_for_tensorflow_are_used_beside_ours(mypy, tmp_path):
+def test_other_tensorflow_stubs_work_beside_ours(mypy, tmp_path):
     theirs = tmp_path / "tensorflow-stubs"
     (theirs / "python").mkdir(parents=True)
     unknown = "from typing import Any\ndef __getattr__(name: str) -> Any: ...\n"

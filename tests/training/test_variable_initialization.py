@@ -43,7 +43,7 @@ def _variable(**arguments: bool) -> tf.Variable:
     )
 
 
-def test_all_ops_of_an_initial_value_move_and_nothing_else(graph: tf.Graph) -> None:
+def test_only_ops_of_initial_value_move(graph: tf.Graph) -> None:
     variable = _variable(use_resource=True)
     other = variable + 1.0
     _ipu_attributes(graph)

@@ -39,7 +39,7 @@ def test_one_instance_changes_nothing():
         assert figures(with_one) == figures(without)
 
 
-def test_each_instance_has_the_replicas_that_one_has_now():
+def test_each_instance_has_replicas_that_one_has_now():
     found = outcomes(ONE.replace(replicas=4), instances=[1, 2, 4])
     assert [outcome.ipus for outcome in found] == [4, 8, 16]
     for outcome, replicas in zip(found, (4, 8, 16)):
@@ -49,7 +49,7 @@ def test_each_instance_has_the_replicas_that_one_has_now():
         assert outcome.items_per_second == pytest.approx(items)
 
 
-def test_gradients_of_instances_are_summed_as_those_of_replicas():
+def test_instance_gradients_are_summed_like_replicas():
     (several,) = outcomes(instances=[8])
     (replicas,) = outcomes(replicas=[8])
     assert figures(several) == figures(replicas)
@@ -57,7 +57,7 @@ def test_gradients_of_instances_are_summed_as_those_of_replicas():
     assert several.cycles == pytest.approx(outcomes()[0].cycles + 2 * each, rel=0.01)
 
 
-def test_a_number_of_replicas_is_that_of_all_instances():
+def test_number_of_replicas_is_that_of_all_instances():
     (found,) = outcomes(ONE.replace(replicas=4, instances=2), replicas=[8], instances=[4])
     assert found.ipus == 8
 

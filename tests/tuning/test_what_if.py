@@ -138,7 +138,7 @@ def test_combinations_that_make_one_program_place_it_once(monkeypatch, changes, 
         assert outcome == _one(outcome.changes)
 
 
-def test_a_combination_that_is_not_possible_spoils_no_other():
+def test_combination_that_is_not_possible_spoils_no_other():
     found = what_if.outcomes(WORKLOAD, SETTINGS, {"io_tiles": [64, 4], "batch": [16, 32]})
     assert [bool(outcome.error) for outcome in found] == [True, True, False, False]
     assert found[3] == _one({"io_tiles": 4, "batch": 32})

@@ -29,7 +29,7 @@ def _agree(found, compiled, replicas=1):
 
 @pytest.mark.parametrize("name", ["residual", "lstm", "encoder"])
 @pytest.mark.parametrize("change", [{"replicas": 2}, {"batch": 16}, {"count": 4}])
-def test_what_if_equals_the_program_that_is_really_compiled(name, change):
+def test_what_if_equals_program_that_is_really_compiled(name, change):
     alone = real_programs.workload(name, BATCH)
     batch = change.get("batch", BATCH)
     replicas, count = change.get("replicas", 1), change.get("count", 1)

@@ -43,7 +43,7 @@ def test_long_values_and_many_attributes_are_left_out():
     assert line.endswith(f", ... {41 - shown} more)")
 
 
-def test_an_object_that_is_not_made_yet_shows_its_class():
+def test_object_not_made_yet_shows_its_class():
     class Thing:
         __repr__ = shows(lambda self: {"name": self.name})
 
@@ -64,7 +64,7 @@ def test_configuration_shows_what_differs_from_the_defaults():
     assert repr(config.norms) == "norms()"
 
 
-def test_value_equal_to_the_default_but_of_another_type_is_shown():
+def test_default_value_of_other_type_is_shown():
     config = IPUConfig()
     config.auto_select_ipus = ()
     assert repr(config) == "IPUConfig(auto_select_ipus=())"

@@ -51,7 +51,7 @@ def tensorflow(folder, version, name="tensorflow"):
     return folder / "tensorflow"
 
 
-def test_importing_tensorflow_names_both_versions_and_does_not_load_it(run_python, tmp_path):
+def test_importing_tensorflow_names_versions_without_loading(run_python, tmp_path):
     (tmp_path / "tensorflow-plugins").mkdir()
     install(tmp_path / "tensorflow-plugins", "2.14.1")
     message = run_python(IMPORT_TENSORFLOW, args=[str(tmp_path)]).stdout
@@ -86,14 +86,12 @@ def test_another_release_is_an_error(plugins, tmp_path, distribution):
         (None, "2.18.1"),  # a library of an earlier tensorflow_ipu
     ],
 )
-def test_a_library_of_the_same_release_and_one_without_a_record_pass(
-    plugins, tmp_path, record, version
-):
+def test_library_of_same_release_or_unrecorded_passes(plugins, tmp_path, record, version):
     install(plugins, record)
     built_for.check(tensorflow(tmp_path / "site", version))
 
 
-def test_a_tensorflow_without_a_distribution_and_no_library_pass(plugins, tmp_path):
+def test_tensorflow_without_a_distribution_and_no_library_pass(plugins, tmp_path):
     built_for.check(tensorflow(tmp_path / "site", "2.18.1"))
     install(plugins, "2.15.1")
     built_for.check(tmp_path / "elsewhere" / "tensorflow")
@@ -140,7 +138,7 @@ def test_in_a_checkout_it_is_built_again(monkeypatch):
     assert f"pip install --no-deps -e {ROOT}." in message
 
 
-def test_sources_that_are_not_installed_have_the_error_too(monkeypatch):
+def test_sources_that_are_not_installed_have_error_too(monkeypatch):
     def version(name):
         raise built_for.metadata.PackageNotFoundError(name)
 
@@ -148,7 +146,7 @@ def test_sources_that_are_not_installed_have_the_error_too(monkeypatch):
     assert f"tensorflow_ipu {tensorflow_ipu.__version__} here" in built_for.mismatch("2.15", "2.18")
 
 
-def test_the_library_is_compiled_with_the_flags_of_tensorflow():
+def test_library_is_compiled_with_the_flags_of_tensorflow():
     """Other flags would change what the classes in its headers look like."""
     import tensorflow as tf
 

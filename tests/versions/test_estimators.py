@@ -46,7 +46,7 @@ def test_only_programs_that_import_ipu_have_them(run_python):
 
 
 @DROPPED
-def test_without_the_package_the_errors_say_what_to_install(run_python):
+def test_without_package_errors_say_what_to_install(run_python):
     process = run_python(
         "import sys\n"
         "sys.modules['tensorflow_estimator'] = None\n"
@@ -105,13 +105,13 @@ def test_a_strategy_is_given_once():
         estimator_training.init_run_config(_Config("a", experimental), {})
 
 
-def test_a_cluster_with_a_strategy_of_tensorflow_is_refused():
+def test_cluster_with_a_strategy_of_tensorflow_is_refused():
     for name in ("train_and_evaluate", "estimator_train", "estimator_evaluate"):
         with pytest.raises(NotImplementedError, match="need TensorFlow 2.15"):
             getattr(estimator_training, name)()
 
 
 @DROPPED
-def test_the_module_has_the_name_of_the_one_that_was_dropped():
+def test_module_has_name_of_one_that_was_dropped():
     name = "tensorflow.python.distribute.estimator_training"
     assert sys.modules[name] is estimator_training

@@ -46,7 +46,7 @@ def _output(run_python, code, setting=None):
         "import popxl\n" + TF,
     ],
 )
-def test_keras_is_keras_2_in_programs_that_import_ipu(run_python, start):
+def test_keras_is_keras_2_in_ipu_programs(run_python, start):
     assert _output(run_python, start + SHOW) == "tf_keras 1"
 
 
@@ -76,7 +76,7 @@ def test_programs_without_ipus_have_keras_3(run_python):
 
 @KERAS_3
 @pytest.mark.parametrize("start", [TF + IPU, "import tensorflow_ipu.configs\n" + TF])
-def test_a_missing_keras_2_is_one_error_that_says_what_to_install(run_python, start):
+def test_missing_keras_2_fails_with_advice(run_python, start):
     missing = "import sys\nsys.modules['tf_keras'] = None\n"
     code = f"try:\n  exec({start!r})\nexcept ImportError as error:\n  print(error)\n"
     text = _output(run_python, missing + code)

@@ -14,7 +14,7 @@ def test_tensorboard_is_found() -> None:
     packages.require_tensorboard()
 
 
-def test_a_profile_without_the_package_says_what_to_install(monkeypatch, tmp_path) -> None:
+def test_profile_without_the_package_says_what_to_install(monkeypatch, tmp_path) -> None:
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util,

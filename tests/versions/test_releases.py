@@ -23,7 +23,7 @@ PROTOBUF = ["3.19.6", "3.20.3", "4.21.5", "4.25.9", "5.27", "5.29.6", "6.30", "6
 
 
 @pytest.mark.parametrize(("package", "versions"), [("numpy", NUMPY), ("protobuf", PROTOBUF)])
-def test_no_version_is_taken_that_the_installed_tensorflow_refuses(package, versions):
+def test_no_version_is_taken_that_installed_tensorflow_refuses(package, versions):
     release = releases.of_version(metadata.version("tensorflow"))
     ours = next(Requirement(r) for r in release.requirements() if r.startswith(package))
     theirs = [Requirement(text) for text in metadata.requires("tensorflow") or ()]
@@ -72,19 +72,19 @@ def test_releases_are_found_by_the_version_of_tensorflow():
     assert releases.of_version("") is None
 
 
-def test_keras_2_is_a_requirement_where_tensorflow_has_keras_3():
+def test_keras_2_is_required_beside_keras_3():
     with_keras = [r.tensorflow for r in releases.RELEASES if "tf_keras" in str(r.requirements())]
     assert with_keras == ["2.16", "2.17", "2.18", "2.19", "2.20", "2.21"]
 
 
-def test_the_makefile_gets_the_requirements_of_a_release_by_name():
+def test_makefile_gets_requirements_of_a_release_by_name():
     release = releases.newest_for(sys.version_info)
     command = [*PRINT_REQUIREMENTS, release.tensorflow]
     process = subprocess.run(command, capture_output=True, text=True, check=True)
     assert process.stdout.splitlines() == release.requirements()
 
 
-def test_a_release_that_is_not_supported_is_an_error_with_those_that_are():
+def test_release_not_supported_is_error_with_those():
     process = subprocess.run([*PRINT_REQUIREMENTS, "2.14"], capture_output=True, text=True)
     assert process.returncode == 1
     assert re.search(r"no TensorFlow 2\.14 for Python 3\.\d+\. Take one of .*2\.21", process.stderr)

@@ -36,7 +36,7 @@ def _assert_captured(results: Any, count: int = 1) -> None:
     np.testing.assert_allclose(results[1], [12 * X**3] * count)
 
 
-def test_classes_are_public_in_backprop_and_grad_util_ops() -> None:
+def test_classes_are_public_in_both_gradient_modules() -> None:
     assert ipu.eager.backprop.GradientCaptureTape is GradientCaptureTape
     assert ipu.eager.backprop.GradientCaptureContext is GradientCaptureContext
     assert ipu.grad_util_ops.GradientCaptureContext is GradientCaptureContext

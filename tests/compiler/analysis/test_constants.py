@@ -49,7 +49,7 @@ def test_the_cause_of_an_unknown_result_is_found(function, cause):
     assert constants.cause(result) == found  # as it is remembered
 
 
-def test_what_is_found_unknown_on_the_way_stays_unknown():
+def test_what_is_found_unknown_on_way_stays_unknown():
     def function(x):
         number = tf.reduce_max(x) + 1.0
         return number * 2.0, tf.size(x) + tf.cast(number, tf.int32), tf.size(x) + 1
@@ -77,7 +77,7 @@ def test_the_value_of_what_is_not_computed(function, value):
     np.testing.assert_equal(constants.value(result), value)
 
 
-def test_the_value_of_an_argument_is_that_where_it_is_called():
+def test_argument_value_equals_caller_value():
     program = program_of(lambda: tf.function(lambda y: y + 1)(tf.constant(3)))
     constants = Constants(program)
     (inner,) = (name for name in program.functions if name != program.entry)
@@ -100,7 +100,7 @@ def test_the_value_of_an_argument_is_that_where_it_is_called():
         (lambda i, x: (i < 3) & (x[0] < 100.0), False),
     ],
 )
-def test_the_iterations_of_a_loop_are_known_if_its_condition_counts(condition, known):
+def test_loop_iterations_are_known_for_counting_conditions(condition, known):
     def function(x):
         return tf.while_loop(condition, lambda i, y: (i + 1, y * 2.0), (0, x))[1]
 

@@ -36,7 +36,7 @@ def test_one_replica_has_nothing_to_differ_from() -> None:
     assert not replica_identical.differing(program, 1)
 
 
-def test_arguments_and_what_is_made_of_them_are_alike() -> None:
+def test_arguments_and_derived_values_are_alike() -> None:
     assert not _differing(lambda x: tf.exp(x) + 1.0, _SPEC)
 
 

@@ -68,9 +68,7 @@ def test_multiples_of_the_count_are_accepted(iterations: int, count: int) -> Non
 
 
 @pytest.mark.parametrize(("iterations", "count"), [(3, 4), (10, 4), (1, 2)])
-def test_iterations_that_are_no_multiple_of_the_count_are_refused(
-    iterations: int, count: int
-) -> None:
+def test_iterations_no_multiple_of_count_are_refused(iterations: int, count: int) -> None:
     message = _refused(lambda: repeat(iterations, lambda: _train(count)))
     assert "evenly divide" in message
     assert f"one update for {count} mini-batches" in message
@@ -101,7 +99,7 @@ def test_the_innermost_loop_counts() -> None:
     assert "loop with 2 iterations" in _refused(lambda: nested(4, 2, 4))
 
 
-def test_accumulation_in_a_branch_of_a_loop_is_accepted() -> None:
+def test_accumulation_in_branch_of_loop_is_accepted() -> None:
     def body(i: tf.Tensor) -> Any:
         def step() -> tf.Tensor:
             with tf.control_dependencies([_train(4)]):
@@ -113,7 +111,7 @@ def test_accumulation_in_a_branch_of_a_loop_is_accepted() -> None:
     assert "evenly divide" in _refused(lambda: repeat(6, body, [0]))
 
 
-def test_a_loop_of_unknown_length_is_left_to_the_engine() -> None:
+def test_loop_of_unknown_length_is_left_to_engine() -> None:
     _check(lambda limit: repeat(limit, lambda: _train(4)))
 
 
@@ -125,7 +123,7 @@ def test_each_of_several_accumulations_is_checked() -> None:
     assert "for 8 mini-batches" in _refused(lambda: repeat(12, lambda: body((3, 8))))
 
 
-def test_a_constant_bound_of_a_condition_loop_is_known() -> None:
+def test_constant_bound_of_a_condition_loop_is_known() -> None:
     def body(i: tf.Tensor) -> Any:
         with tf.control_dependencies([_train(4)]):
             return i + 2

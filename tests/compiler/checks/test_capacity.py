@@ -100,7 +100,7 @@ def _refused():
     return caught.value.message
 
 
-def test_without_reports_the_error_says_how_to_get_one(flagged):
+def test_without_reports_error_says_how_to_get_one(flagged):
     flagged("--use_ipu_model")
     _configure(8)
     text = _refused()
@@ -120,7 +120,7 @@ def test_a_refused_program_has_its_report(flagged, tmp_path):
     assert f"{__file__}:" in report.options["configured_at"]
 
 
-def test_a_refused_program_has_its_report_at_the_end_of_a_profile(flagged, tmp_path):
+def test_refused_program_is_reported_at_profile_end(flagged, tmp_path):
     flagged("--use_ipu_model")
     _configure(8)
     with profiler.profile(tmp_path) as profiled:
@@ -253,7 +253,7 @@ print("said", said, "planned", plan.fullest.worst_bytes)
 """
 
 
-def test_the_first_remedy_makes_a_model_fit_that_is_three_times_too_big(run_python):
+def test_first_remedy_fits_model_three_times_too_big(run_python):
     """Weights and momentum of 28 MiB on an IPU of 9.75 MiB; the remedy is taken from the text."""
     process = run_python(
         _TOO_BIG, env={"TF_POPLAR_FLAGS": "--use_ipu_model", "TF_CPP_MIN_LOG_LEVEL": "3"}

@@ -113,7 +113,7 @@ def test_what_nothing_uses_is_not_mentioned(warnings):
     assert warnings == []
 
 
-def test_checks_that_tensorflow_is_told_to_add_are_named(run_python):
+def test_checks_added_by_tensorflow_are_named(run_python):
     process = run_python(
         "import tensorflow as tf\n"
         "from tensorflow.python import ipu\n"

@@ -73,10 +73,10 @@ class TestVariables:
             message = _refused(function)
             assert "'bad'" in message and "'good'" not in message
 
-    def test_a_variable_of_the_host_is_refused_as_an_argument(self) -> None:
+    def test_variable_of_host_is_refused_as_an_argument(self) -> None:
         assert "'passed'" in _refused(lambda v: v + 1.0, tf.Variable(1.0, name="passed"))
 
-    def test_a_variable_of_the_host_is_refused_in_a_branch(self) -> None:
+    def test_variable_of_host_is_refused_in_a_branch(self) -> None:
         variable = tf.Variable(1.0, name="mine")
 
         def step(x: tf.Tensor) -> tf.Tensor:
@@ -85,7 +85,7 @@ class TestVariables:
         line = step.__code__.co_firstlineno + 1
         assert f"'mine' on /device:CPU:0, used at {FILE}:{line}" in _refused(step, tf.constant(1.0))
 
-    def test_a_variable_of_a_function_around_the_program_is_refused(self) -> None:
+    def test_variable_of_a_function_around_program_is_refused(self) -> None:
         variable = tf.Variable(1.0, name="mine")
         strategy = ipu_strategy.IPUStrategy()
         program = _program(lambda: variable + 1.0)
@@ -115,7 +115,7 @@ class TestVariables:
         strategy = ipu_strategy.IPUStrategy("/device:IPU:1")
         assert strategy.run(_program(lambda: variable + 1.0)).numpy() == 2.0
 
-    def test_a_variable_of_another_strategy_for_the_device_is_accepted(self) -> None:
+    def test_variable_of_another_strategy_for_device_is_accepted(self) -> None:
         with ipu_strategy.IPUStrategy().scope():
             variable = tf.Variable(1.0)
         strategy = ipu_strategy.IPUStrategy()
@@ -279,7 +279,7 @@ class TestGraphs:
         assert re.search(f"'mine' on /device:CPU:0, made at {FILE}:", message)
         assert re.search(f"'other' on /device:IPU:1, made at {FILE}:", message)
 
-    def test_variables_that_ask_for_no_device_follow_the_program(self) -> None:
+    def test_variables_that_ask_for_no_device_follow_program(self) -> None:
         with tf.Graph().as_default():
             variable = tf1.get_variable("mine", initializer=1.0, use_resource=True)
             with scopes.ipu_scope("/device:IPU:0"):

@@ -18,7 +18,7 @@ from tensorflow_ipu.compiler.passes import random_streams
 XLA = {op for op in pywrap_xla_ops.get_cpu_kernel_names() if not op.startswith("_")}
 
 
-def test_every_op_of_xla_is_on_the_chip_or_has_a_reason_not_to_be():
+def test_every_xla_op_is_supported_or_has_reason():
     tables = [
         set(operator_table.ON_CHIP),
         set(operator_table.NOT_ON_CHIP),
@@ -28,7 +28,7 @@ def test_every_op_of_xla_is_on_the_chip_or_has_a_reason_not_to_be():
     assert [op for op in XLA if sum(op in names for names in tables) > 1] == []
 
 
-def test_what_is_on_the_chip_without_xla_is_lowered_or_a_stand_in():
+def test_ops_without_xla_are_lowered_or_stand_ins():
     assert set(operator_table.ON_CHIP) - XLA == {
         *("Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"),
         *("OptionalFromValue", "OptionalGetValue", "OptionalHasValue", "OptionalNone"),
@@ -38,12 +38,12 @@ def test_what_is_on_the_chip_without_xla_is_lowered_or_a_stand_in():
     }
 
 
-def test_what_the_compiler_makes_of_random_ops_is_where_these_are():
+def test_lowered_random_ops_stay_with_originals():
     for op, stateless in random_streams._SAMPLERS.items():
         assert (op in operator_table.ON_CHIP) == (stateless.op in operator_table.ON_CHIP), op
 
 
-def test_inputs_that_have_to_be_known_are_inputs_of_the_op():
+def test_inputs_to_be_known_are_inputs_of_op():
     for op, inputs in operator_table.ON_CHIP.items():
         names = {argument.name for argument in op_def_registry.get(op).input_arg}
         assert set(inputs) <= names, op
@@ -65,7 +65,7 @@ def test_inputs_that_have_to_be_known_are_inputs_of_the_op():
         ("AnOpOfSomebody", "no kernel"),
     ],
 )
-def test_an_op_that_is_not_on_the_chip_has_a_reason(op, reason):
+def test_op_that_is_not_on_chip_has_reason(op, reason):
     assert op not in operator_table.ON_CHIP
     assert reason in operator_table.reason(op)
 

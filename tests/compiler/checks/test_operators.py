@@ -245,7 +245,7 @@ def _named_line(text):
 
 
 @pytest.mark.parametrize("replica_count", [1, 2])
-def test_a_program_of_variable_shapes_runs_and_says_so(warnings, replica_count):
+def test_program_of_variable_shapes_runs_and_says_so(warnings, replica_count):
     assert _run(_masked_sum, VALUE_CHECK, replica_count=replica_count).numpy() == 12.0
     (text,) = warnings
     assert "# the line of the mask" in _named_line(text)
@@ -254,7 +254,7 @@ def test_a_program_of_variable_shapes_runs_and_says_so(warnings, replica_count):
     assert "--operator_policy=raise" in text
 
 
-def test_it_says_so_once_for_each_kind_of_op(warnings):
+def test_warning_appears_once_for_each_op_kind(warnings):
     def step(x):
         first, second = tf.boolean_mask(x, x > 1.0), tf.boolean_mask(x, x > 2.0)
         return tf.reduce_sum(first) + tf.reduce_sum(second) + tf.reduce_sum(tf.unique(x)[0])
@@ -324,7 +324,7 @@ def test_what_nothing_uses_is_not_mentioned(policy):
         assert session.run(result)[5] == 10.0
 
 
-def test_constants_of_the_graph_are_known_to_the_program(policy):
+def test_constants_of_graph_are_known_to_program(policy):
     """Those that are passed in, and those that are captured."""
     policy("raise")
     replicas.configure(1)
@@ -342,7 +342,7 @@ def test_constants_of_the_graph_are_known_to_the_program(policy):
 
 
 @pytest.mark.parametrize("value", [VALUE_CHECK, np.int32([1, 2, 2])])
-def test_data_that_is_constant_in_the_graph_is_data(warnings, value):
+def test_data_that_is_constant_in_graph_is_data(warnings, value):
     replicas.configure(1)
     with tf.Graph().as_default(), tf1.Session() as session:
         with scopes.ipu_scope("/device:IPU:0"):
@@ -352,7 +352,7 @@ def test_data_that_is_constant_in_the_graph_is_data(warnings, value):
     assert "Unique (Unique)" in text
 
 
-def test_inputs_of_a_program_that_is_compiled_eagerly_are_known_to_it(policy):
+def test_eager_compilation_knows_its_inputs(policy):
     policy("raise")
     replicas.configure(1)
     with scopes.ipu_scope("/device:IPU:0"):
@@ -376,7 +376,7 @@ def test_a_number_from_an_infeed_is_not_known(policy):
             session.run(result)
 
 
-def test_a_keras_model_with_a_recurrent_layer_is_accepted(policy):
+def test_keras_model_with_a_recurrent_layer_is_accepted(policy):
     policy("raise")
     replicas.configure(1)
     strategy = ipu_strategy.IPUStrategy()

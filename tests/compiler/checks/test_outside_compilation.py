@@ -18,7 +18,7 @@ def _mark(program, *ops):
     return program
 
 
-def test_a_host_op_with_input_and_output_is_accepted():
+def test_host_op_with_input_and_output_is_accepted():
     program = _mark(program_of(lambda x: tf.exp(x) + 1.0, VECTOR), "Exp")
     outside_compilation.check(program, default_target())
 

@@ -115,7 +115,7 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_control_flow_that_depends_on_the_replica_is_refused(name):
+def test_control_flow_that_depends_on_replica_is_refused(name):
     program = program_of(REFUSED[name])
     replica_checks.check_uniform(program, target_of(1))
     what = "loop" if "iterations" == name or "condition" in name else "conditional"

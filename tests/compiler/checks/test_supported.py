@@ -37,7 +37,7 @@ def test_what_the_device_lacks_is_named(function, op):
         lambda x: tf.gather_nd(x, [[1]]),  # by what happens to bad indices, since TensorFlow 2.18
     ],
 )
-def test_kernels_that_are_chosen_by_more_than_types_are_known(function):
+def test_kernels_chosen_by_more_than_types_are_known(function):
     supported.check(program_of(function, VECTOR), default_target())
 
 
@@ -53,7 +53,7 @@ def test_what_to_print_with_is_named():
     assert "ipu.internal_ops.print_tensor" in text
 
 
-def test_types_that_the_device_lacks_are_no_reason_for_another_op():
+def test_lacking_types_do_not_select_another_op():
     """The device has sums of segments: advice for programs of fixed shapes is beside the point."""
     program = program_of(lambda x: tf.math.segment_sum(tf.cast(x, tf.float64), [0] * 4), VECTOR)
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
@@ -71,7 +71,7 @@ def test_types_that_the_device_lacks_are_no_reason_for_another_op():
         ("MatMul", None),
     ],
 )
-def test_ops_that_are_refused_whatever_their_types_are_known(op, reason):
+def test_ops_refused_whatever_their_types_are_known(op, reason):
     found = supported.refused_whatever_types(op_def_registry.get(op))
     assert found == reason or reason in found
 

@@ -214,7 +214,7 @@ def _loop(body: Function, count: int) -> Function:
 SHIFT = Function(("a", "b", "c", "d"), ("a", "a", "b", "c"), ())
 
 
-def test_a_value_goes_through_as_many_rounds_as_it_takes() -> None:
+def test_value_takes_all_rounds_it_needs() -> None:
     arguments = [frozenset({name}) for name in "abcd"]
     assert Origins().run(_loop(SHIFT, 4), arguments)[3] == frozenset("abcd")
 
@@ -262,12 +262,12 @@ def test_an_op_that_chooses_what_it_passes() -> None:
     assert Origins().run(program, [frozenset("a"), frozenset("b")]) == [frozenset("aby")]
 
 
-def test_a_back_edge_of_a_loop_of_tensorflow_1_is_left_out() -> None:
+def test_tensorflow_1_loop_back_edge_is_left_out() -> None:
     ops = (Op("Sum", ("a", "later"), ("merged",)), Op("Sum", ("merged", "merged"), ("later",)))
     assert Origins().run(Function(("a",), ("later",), ops), [frozenset("a")]) == [frozenset("a")]
 
 
-def test_a_function_is_looked_at_once_for_equal_arguments() -> None:
+def test_function_is_looked_at_once_for_equal_arguments() -> None:
     inner = Function(("x",), ("y",), (Op("Sum", ("x",), ("y",)),))
     calls = tuple(Op("PartitionedCall", (name,), (f"{name}c",), (inner,)) for name in "aab")
     walk = OriginsOnce()
@@ -278,7 +278,7 @@ def test_a_function_is_looked_at_once_for_equal_arguments() -> None:
     assert walk.visited.count("Sum") == 3
 
 
-def test_a_function_that_calls_itself_comes_to_an_end() -> None:
+def test_function_that_calls_itself_comes_to_an_end() -> None:
     class Recursive:
         """Returns its argument, or what it itself makes of that."""
 
@@ -334,7 +334,7 @@ def test_a_loop_runs_a_condition_and_a_body() -> None:
     assert len(body.arguments) == len(body.results) == len(loop.inputs) == len(loop.outputs)
 
 
-def test_ops_come_after_their_inputs_whatever_the_order_of_nodes() -> None:
+def test_ops_follow_inputs_in_any_node_order() -> None:
     program = program_of(lambda x: tf.exp(tf.tanh(x)), _SPEC)
     nodes = program.functions[program.entry].node_def
     backwards = list(reversed(nodes))
@@ -344,7 +344,7 @@ def test_ops_come_after_their_inputs_whatever_the_order_of_nodes() -> None:
     assert types.index("Tanh") < types.index("Exp")
 
 
-def test_a_function_is_one_object_wherever_it_is_called() -> None:
+def test_function_is_one_object_wherever_it_is_called() -> None:
     @tf.function
     def doubled(x: tf.Tensor) -> tf.Tensor:
         return x * 2.0

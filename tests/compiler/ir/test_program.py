@@ -16,7 +16,7 @@ def _branch(x: tf.Tensor) -> tf.Tensor:
     return tf.cond(x[0] > 0, lambda: tf.exp(x), lambda: tf.sin(x))
 
 
-def test_functions_have_numbers_in_the_order_of_their_use() -> None:
+def test_functions_have_numbers_in_order_of_their_use() -> None:
     first, second = (program_of(lambda x: tf.sin(_branch(x)), VECTOR) for _ in range(2))
     assert first.functions.keys() != second.functions.keys()
     assert str(first) == str(second)
@@ -42,7 +42,7 @@ def test_attributes_of_scopes_are_readable() -> None:
     assert "{PARTIALS_TYPE=F16}" in next(x for x in text.splitlines() if "product = " in x)
 
 
-def test_attributes_that_inputs_or_defaults_determine_are_left_out() -> None:
+def test_derivable_attributes_are_left_out() -> None:
     program = program_of(
         lambda x: tf.cast(tf.matmul(x, x, transpose_b=True), tf.float16), tf.TensorSpec([2, None])
     )
@@ -61,7 +61,7 @@ def test_large_constants_are_shown_by_type_and_shape() -> None:
     assert "Const_1 = Const() {dtype=float32, value=float32[2, 5]}" in text
 
 
-def test_the_attributes_of_an_unknown_op_are_all_shown() -> None:
+def test_attributes_of_an_unknown_op_are_all_shown() -> None:
     function = function_pb2.FunctionDef()
     function.signature.name = "main"
     node = function.node_def.add(name="a", op="NobodysOp", input=["x"])

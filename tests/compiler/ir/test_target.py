@@ -82,7 +82,7 @@ def test_flags() -> None:
     assert report_data.options_of(executable)["flags"] == {"operator_policy": "allow"}
 
 
-def test_the_model_of_the_flags_has_its_own_arithmetic_and_size() -> None:
+def test_flag_model_has_own_arithmetic_and_size() -> None:
     model = _system("--use_ipu_model --ipu_model_tiles=8", auto_select_ipus=4)
     executable, _ = _compile(lambda x: tf.nn.relu(x) + 1.0, model)
     assert (executable.replicas, executable.settings.chip.tiles) == (1, 8)
@@ -176,7 +176,7 @@ def test_a_change_while_a_program_is_compiled() -> None:
     assert cache.executables() == found[1:]
 
 
-def test_a_program_for_an_earlier_configuration_is_not_found_again() -> None:
+def test_program_for_earlier_configuration_is_not_found_again() -> None:
     executable, _ = _compile(lambda x: x * x, _system())
     assert executable.generation != system.current().generation
     assert cache.executables() == []

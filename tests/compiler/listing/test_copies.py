@@ -70,7 +70,7 @@ def test_one_copy_for_each_tensor_and_destination() -> None:
     assert _brief((second,)) == [(0, 2, 16, 1)]
 
 
-def test_copies_have_the_bytes_of_their_type_in_both_directions() -> None:
+def test_copies_have_bytes_of_type_both_ways() -> None:
     def net(x: tf.Tensor) -> tf.Tensor:
         half = _on(1, lambda: tf.cast(tf.exp(x), tf.float16))
         whole = _on(0, lambda: tf.cast(half, tf.int32))
@@ -135,7 +135,7 @@ def test_a_value_enters_a_loop_once() -> None:
     assert _brief(executable.copies) == [(0, 1, 16, 1)]
 
 
-def test_what_a_loop_does_not_change_is_copied_for_its_users() -> None:
+def test_loop_invariants_are_copied_for_users() -> None:
     def net(x: tf.Tensor) -> tf.Tensor:
         y = _on(0, tf.exp, x)
         return tf.while_loop(

@@ -170,7 +170,7 @@ def test_one_mini_batch_offloads_the_optimizer_state() -> None:
 
 
 @pytest.mark.parametrize("first_generation", [False, True])
-def test_first_generation_keeps_the_optimizer_state_in_the_processor(
+def test_first_generation_keeps_optimizer_state_in_processor(
     first_generation: bool,
 ) -> None:
     training.configure(optimizations__minimum_remote_tensor_size=0)
@@ -242,7 +242,7 @@ class TestPipelines:
             "offload_weights",
         ],
     )
-    def test_options_that_need_remote_memory_are_refused_without_it(
+    def test_options_needing_remote_memory_are_refused_without_it(
         self, option: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def configure(ipus: int) -> None:

@@ -46,7 +46,7 @@ def host() -> Host:
 
 @pytest.mark.parametrize("in_session", [False, True])
 @pytest.mark.parametrize("count", COUNTS)
-def test_the_host_runs_once_with_the_tensors_of_replica_0(host, count, in_session):
+def test_host_runs_once_with_tensors_of_replica_0(host, count, in_session):
     def program():
         index = replication_ops.replication_index() + 5
         with scopes.outside_compilation_scope():
@@ -58,7 +58,7 @@ def test_the_host_runs_once_with_the_tensors_of_replica_0(host, count, in_sessio
     assert host.calls == [5]
 
 
-def test_the_host_runs_once_in_a_loop_and_a_branch(host):
+def test_host_runs_once_in_loop_and_branch(host):
     def body(i, v):
         def on_host():
             with scopes.outside_compilation_scope():
@@ -74,7 +74,7 @@ def test_the_host_runs_once_in_a_loop_and_a_branch(host):
     assert host.calls == [1, 3]
 
 
-def test_ops_of_the_device_between_those_of_a_scope(host):
+def test_ops_of_device_between_those_of_a_scope(host):
     """A scope may lie on both sides of them; none of it waits for itself."""
 
     def on_device(x):

@@ -43,7 +43,7 @@ def test_the_number_is_negated():
         """)
 
 
-def test_a_number_that_is_cast_and_comes_first_is_negated():
+def test_number_cast_and_comes_first_is_negated():
     rate = tf.Variable(0.5, dtype=tf.float16)
     assert _negated(lambda gradient: tf.cast(rate, tf.float32) * -gradient) == unindented("""
         function 0(gradient: float32[2, 2], cast_readvariableop_resource: resource)

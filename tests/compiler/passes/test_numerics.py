@@ -53,7 +53,7 @@ def test_functions_of_the_host_keep_float16():
     assert not kept.intersection(called_functions(call))
 
 
-def test_neither_can_what_runs_outside_or_beside_such_a_function():
+def test_ops_outside_such_function_cannot_either():
     program = program_of(branches, HALVES)
     (call,) = [node for _, node in program.nodes() if node.op in ("If", "StatelessIf")]
     call.attr[OUTSIDE_ATTRIBUTE].s = b"scope"

@@ -50,7 +50,7 @@ def _chain(function) -> list[str]:
     return links
 
 
-def test_independent_collectives_are_chained_in_the_order_of_the_program():
+def test_independent_collectives_are_chained_in_order_of_program():
     def program(x):
         a = cross_replica_sum(x, name="a")
         b = all_to_all_op.all_gather(x * 2, 2, name="b")

@@ -103,7 +103,7 @@ def test_the_variable_is_known_in_branches_and_loops() -> None:
     assert _ipus(executable, "AssignAddVariableOp") == [(1,)]
 
 
-def test_an_op_that_nothing_places_is_on_ipu_0() -> None:
+def test_op_that_nothing_places_is_on_ipu_0() -> None:
     def net(x: tf.Tensor, y: tf.Tensor) -> Any:
         return _on(1, tf.exp, x), tf.sin(y)
 
@@ -150,7 +150,7 @@ def test_ops_on_the_host_stay_there() -> None:
     assert _ipus(executable, "AddV2") == [(3,)]
 
 
-def test_an_op_that_runs_placed_ops_gives_no_place() -> None:
+def test_op_that_runs_placed_ops_gives_no_place() -> None:
     def net(x: tf.Tensor) -> Any:
         looped = loops.repeat(2, lambda y: _on(2, tf.tanh, y), [x])
         return tf.sin(looped)

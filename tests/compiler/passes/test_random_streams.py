@@ -79,7 +79,7 @@ def test_ops_outside_compilation_are_left():
     ],
 )
 @pytest.mark.parametrize("seed", [None, 0, 5])
-def test_candidate_samplers_keep_the_seed_of_the_user_only(sampler, distribution, seed):
+def test_candidate_samplers_keep_seed_of_user_only(sampler, distribution, seed):
     classes = tf.zeros([2, 1], tf.int64)
     program = _rewritten(lambda: sampler(classes, 1, 3, True, 10, seed)[0])
     (line,) = (line for line in str(program).splitlines() if "Sampler(" in line)

@@ -48,7 +48,7 @@ def _configured(**options: Any) -> Settings:
     return _compile().settings
 
 
-def test_the_defaults_of_the_configuration_are_those_of_the_planner() -> None:
+def test_defaults_of_configuration_are_those_of_planner() -> None:
     settings = _configured()
     assert dataclasses.replace(settings, merged_bytes={}) == Settings()
     assert len(settings.merged_bytes) == 6 and set(settings.merged_bytes.values()) == {0}
@@ -223,7 +223,7 @@ def test_inputs_results_and_views_share_buffers() -> None:
     assert exponential.source.startswith("test_describe.py:")
 
 
-def test_constants_shapes_and_what_follows_from_them_take_no_memory() -> None:
+def test_constants_and_derived_values_take_no_memory() -> None:
     table = np.arange(12, dtype=np.float32).reshape(3, 4)
 
     def program(x: tf.Tensor) -> tf.Tensor:
@@ -292,7 +292,7 @@ def test_a_loop_keeps_its_state_in_one_buffer() -> None:
     assert workload.buffers[new.inputs[1].buffer or 0].kind == INPUT  # does not change
 
 
-def test_a_loop_does_not_overwrite_what_it_starts_from_when_others_own_it() -> None:
+def test_loop_keeps_initial_values_that_others_own() -> None:
     def program(x: tf.Tensor) -> tf.Tensor:
         first = second = tf.exp(x)
         third = x
@@ -308,7 +308,7 @@ def test_a_loop_does_not_overwrite_what_it_starts_from_when_others_own_it() -> N
     assert _only(workload, "Exp").outputs[0].buffer in states
 
 
-def test_an_unknown_trip_count_is_assumed_to_be_one() -> None:
+def test_unknown_trip_count_is_assumed_to_be_one() -> None:
     def program(x: tf.Tensor) -> tf.Tensor:
         return tf.while_loop(lambda y: tf.reduce_sum(y) < 10.0, lambda y: (y * 2.0,), (x,))[0]
 
@@ -335,7 +335,7 @@ def test_branches_work_on_the_callers_tensors() -> None:
     assert conditional.outputs[0] == ("float32", (4,), None)  # made later, inside
 
 
-def test_an_input_that_only_starts_a_loop_is_on_the_ipu() -> None:
+def test_input_that_only_starts_loop_is_on_ipu() -> None:
     def program(x: tf.Tensor) -> tf.Tensor:
         while tf.reduce_sum(x) < 1000.0:
             x = x * 2.0
@@ -362,7 +362,7 @@ def test_a_branch_may_pass_on_its_argument() -> None:
     )
 
 
-def test_lists_have_room_for_what_a_loop_puts_into_them() -> None:
+def test_lists_have_room_for_loop_results() -> None:
     def program(x: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             tape.watch(x)
@@ -380,7 +380,7 @@ def test_lists_have_room_for_what_a_loop_puts_into_them() -> None:
     assert (backward.runs, backward.phase, backward.label) == (6, "backward", Label.EXACT)
 
 
-def test_an_array_is_the_tensor_that_it_is_stacked_to() -> None:
+def test_array_is_tensor_that_it_is_stacked_to() -> None:
     def program(x: tf.Tensor) -> tf.Tensor:
         array = tf.TensorArray(tf.float32, 5, element_shape=[3])
         for index in tf.range(5):

@@ -40,7 +40,7 @@ def _on_sums(workload: Workload, op_type: str) -> list[Op]:
     return found
 
 
-def test_sums_over_mini_batches_are_part_of_the_backward_pass() -> None:
+def test_mini_batch_sums_belong_to_backward_pass() -> None:
     workload = real_programs.workload("encoder", 8, count=4)
     adding = _on_sums(workload, "AssignAddVariableOp")
     assert {(op.phase, op.runs) for op in adding} == {("backward", 4)}
@@ -48,11 +48,11 @@ def test_sums_over_mini_batches_are_part_of_the_backward_pass() -> None:
     assert {(op.phase, op.runs) for op in resets} == {("update", 1)}
 
 
-def test_the_whole_gradient_of_a_table_is_part_of_the_backward_pass() -> None:
+def test_whole_table_gradient_belongs_to_backward_pass() -> None:
     assert _phases(real_programs.workload("encoder", 8), "UnsortedSegmentSum") == {"backward"}
 
 
-def test_a_pipeline_adds_gradients_up_backward_and_copies_numbers_of_the_update_once() -> None:
+def test_pipeline_accumulates_backward_and_copies_update_numbers_once() -> None:
     cut = (("conv2d",), ("conv2d_2",))
     workload = real_programs.workload("residual", 8, count=4, cut=cut)
     assert {op.phase for op in _on_sums(workload, "AssignAddVariableOp")} == {"backward"}
@@ -61,7 +61,7 @@ def test_a_pipeline_adds_gradients_up_backward_and_copies_numbers_of_the_update_
     assert {copy.runs for copy in workload.copies if copy is not rate} == {4}
 
 
-def test_the_loss_of_a_pipeline_has_the_gradient_that_it_has_without() -> None:
+def test_pipeline_loss_has_plain_gradient() -> None:
     """Loops of TensorFlow compute another softmax, for a gradient that is zero."""
     cut = (("conv2d",), ("conv2d_2",))
     pipelined = real_programs.workload("residual", 8, count=4, cut=cut)
@@ -128,7 +128,7 @@ def test_every_op_of_the_demo_has_a_layer(monkeypatch: pytest.MonkeyPatch) -> No
     assert set(_shares(tested)) >= {"kernel_1", "kernel_2", "weights", "bias", "infeed"}
 
 
-def test_every_op_of_a_keras_cnn_has_a_layer() -> None:
+def test_every_op_of_keras_cnn_has_layer() -> None:
     with keras_models.strategy().scope():
         model = tf.keras.Sequential(
             [
@@ -189,7 +189,7 @@ def test_every_op_of_an_lstm_has_a_layer() -> None:
     }
 
 
-def test_every_op_of_a_graph_of_tensorflow_1_has_a_layer() -> None:
+def test_every_tensorflow_1_op_has_layer() -> None:
     replicas.configure(1)
     with tf.Graph().as_default(), tf1.Session() as session:
         data = (np.zeros([8, 20], np.float32), np.zeros([8], np.int32))

@@ -29,7 +29,7 @@ optimizers = tf.keras.optimizers
     ],
     ids=["adam", "rmsprop", "momentum"],
 )
-def test_an_optimizer_is_a_map_for_each_variable_of_a_weight(make, lengths):
+def test_optimizer_is_map_for_each_variable_of_weight(make, lengths):
     with ipu_strategy.IPUStrategy().scope() as strategy:
         weight, optimizer = tf.Variable(tf.ones(SHAPE)), make()
         optimizer.build([weight])

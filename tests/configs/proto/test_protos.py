@@ -44,7 +44,7 @@ def test_messages_have_the_field_numbers_of_the_original(name, expected):
     assert message.DESCRIPTOR.full_name == f"tensorflow.{name}"
 
 
-def test_types_of_trace_events_have_the_numbers_of_the_original():
+def test_types_of_trace_events_have_numbers_of_original():
     assert trace_pb2.IpuTraceEvent.Type.items() == [
         ("COMPILE_BEGIN", 0),
         ("COMPILE_END", 1),
@@ -55,7 +55,7 @@ def test_types_of_trace_events_have_the_numbers_of_the_original():
     ]
 
 
-def test_a_trace_event_has_the_bytes_of_the_wire_format():
+def test_trace_event_has_bytes_of_wire_format():
     """Bytes written by hand from the wire format: field 1 double, 2 and 3 varints, 8 a message."""
     event = trace_pb2.IpuTraceEvent(timestamp=1.0, ordinal=1, type=4)
     event.load_engine.module_name = b"c"

@@ -41,7 +41,7 @@ def test_cycles_agree_with_measurements_on_bow(positions, rate):
     assert cycles == pytest.approx(measured, rel=0.03)
 
 
-def test_8_bit_floats_have_twice_the_channels_of_float16():
+def test_8_bit_floats_have_twice_channels_of_float16():
     unit = amp.unit(BOW, "float8", "float16")
     assert (unit.input_channels, unit.output_channels) == (32, 16)
     assert unit.position_cycles == HALF.position_cycles == 4
@@ -73,7 +73,7 @@ def test_worker_1x1_takes_the_published_cycles(unit, zeroing, expected):
 @pytest.mark.parametrize(
     "types", [("float16", "float16"), ("float16", "float32"), ("float32",) * 2]
 )
-def test_loading_weights_is_a_small_part_of_any_vertex(chip, types):
+def test_loading_weights_is_small_part_of_any_vertex(chip, types):
     """Their rate is uncertain on most chips, so labels of products do not depend on it."""
     unit = amp.unit(chip, *types)
     assert unit.weight_load <= 32
@@ -116,7 +116,7 @@ def test_long_streams_reach_the_peak_rate(unit, rate, vertex):
         (MK2, "float32", "float16", 16),
     ],
 )
-def test_a_unit_has_the_published_multiply_adds_per_cycle(chip, dtype, partials, macs):
+def test_unit_has_the_published_multiply_adds_per_cycle(chip, dtype, partials, macs):
     unit = amp.unit(chip, dtype, partials)
     assert unit.input_channels * unit.output_channels / unit.position_cycles == macs
 

@@ -37,7 +37,7 @@ def test_small_all_reduce_takes_fewer_steps():
 
 
 @pytest.mark.parametrize("replicas", [2, 4, 16, 64])
-def test_reduce_scatter_then_all_gather_is_a_large_all_reduce(replicas):
+def test_large_all_reduce_is_scatter_then_gather(replicas):
     scattered = collectives.reduce_scatter(LARGE, replicas, 1, BOW)
     gathered = collectives.all_gather(LARGE, replicas, 1, BOW)
     whole = collectives.all_reduce(LARGE, replicas, 1, BOW)

@@ -36,7 +36,7 @@ def convolution(kind, dtype, side, inputs, outputs, size):
 
 @MANY
 @given(batch=st.sampled_from((1, 4, 64)), m=DIMENSIONS, k=DIMENSIONS, n=DIMENSIONS, given=RESOURCES)
-def test_a_float16_product_is_never_slower_than_a_float32_one(batch, m, k, n, given):
+def test_float16_product_is_never_slower_than_float32_one(batch, m, k, n, given):
     half, single = (matmul(batch, m, k, n, dtype, given) for dtype in ("float16", "float32"))
     assert half.cycles <= 1.02 * single.cycles
 

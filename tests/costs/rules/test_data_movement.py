@@ -59,7 +59,7 @@ def test_pooling_vertex_cycles_by_hand(per_vector, cycles):
     assert pooling.tile_cycles(1024, 6, 9, per_vector, "float16", BOW) == cycles
 
 
-def test_the_gradient_of_maximum_pooling_reads_the_image_twice():
+def test_gradient_of_maximum_pooling_reads_the_image_twice():
     whole, pooled = f16(16, 112, 112, 64), f16(16, 56, 56, 64)
     forward = cost_of(op("MaxPool", whole, pooled, ksize=[1, 3, 3, 1]), ALL)
     inputs = (whole, pooled, pooled)

@@ -66,7 +66,7 @@ def test_sum_of_rows_by_hand():
     assert cost.sync == 2 * BOW.sync_cycles
 
 
-def test_sum_of_columns_brings_a_partial_result_for_each():
+def test_sum_of_columns_brings_partial_result_for_each():
     columns = cost_of(op("Sum", (f32(409_600, 128), i32(1)), f32(128), axes=[0]), ALL)
     assert columns.temporary == 128 * 4
     # Those and 3 x cbrt(1472) = 35 messages.

@@ -79,7 +79,7 @@ def test_more_beams_take_longer():
     assert many.cycles > few.cycles
 
 
-def test_a_gated_layer_has_fewer_weights_than_an_lstm():
+def test_gated_layer_has_fewer_weights_than_an_lstm():
     sizes = (20, 16, 256, 512, "float16", ALL)
     assert recurrent.gru(*sizes).cycles < recurrent.lstm(*sizes).cycles
     assert recurrent.gru(*sizes).cycles < recurrent.gru(*sizes, gradient=True).cycles

@@ -8,7 +8,7 @@ import pytest
 from sphinx_ext import completeness, public_names
 
 
-def test_every_public_name_has_a_docstring_with_its_arguments():
+def test_every_public_name_has_docstring_with_its_arguments():
     assert dict(completeness.lacking()) == {}
 
 

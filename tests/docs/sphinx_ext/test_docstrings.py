@@ -24,13 +24,13 @@ def test_markdown_becomes_restructured_text(markdown, expected):
     assert restructured(markdown) == expected
 
 
-def test_a_colon_in_what_is_returned_makes_no_type():
+def test_colon_in_what_is_returned_makes_no_type():
     before, after = "Returns a pair.\n\n", "\n\nRaises:\n    ValueError: no."
     section = "Returns:\n    A pair: one\n    and two."
     expected = f"{before}:returns: A pair: one\n    and two.{after}"
     assert fields(before + section + after) == expected
 
 
-def test_a_colon_in_what_a_value_is_makes_no_type():
+def test_colon_in_what_value_is_makes_no_type():
     dashed = "Always 1 \N{EN DASH} see ``a: b``."
     assert without_type("Always 1: see ``a: b``.") == dashed

@@ -12,7 +12,7 @@ from tests.support.checkout.repository import ROOT
 
 
 @pytest.mark.parametrize("name", guides.GUIDES)
-def test_the_pages_of_a_module_say_something_of_it(name):
+def test_pages_of_a_module_say_something_of_it(name):
     modules = public_names.modules().values()
     below = [module for module in modules if f"{module.name}.".startswith(f"{name}.")]
     words = {name.removeprefix("tensorflow.python."), name.rpartition(".")[2]}

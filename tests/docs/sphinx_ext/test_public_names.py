@@ -13,7 +13,7 @@ from tensorflow_ipu.import_hook import tables
 IPU = "tensorflow.python.ipu"
 
 
-def test_every_module_of_the_tables_is_described_under_one_name():
+def test_every_table_module_has_one_described_name():
     described = [
         name for module in public_names.modules().values() for name in (module.name, *module.others)
     ]
@@ -73,7 +73,7 @@ def test_members_are_those_that_the_package_defines():
     assert "reduce" not in public_names.members(strategy), "one of tf.distribute.Strategy"
 
 
-def test_what_a_public_class_has_inherits_is_described_there():
+def test_what_public_class_has_inherits_is_described_there():
     popxl = public_names.modules()["popxl"]
     assert "shape" in public_names.members(popxl["Tensor"])
     assert "shape" not in public_names.members(popxl["Variable"])

@@ -24,7 +24,7 @@ def test_learns_and_reports(run_python):
     assert "/device:IPU:0: 1 simulated Mk2" in output
 
 
-def test_texts_are_the_same_each_time_and_differ_in_their_order_only():
+def test_texts_repeat_and_differ_only_in_order():
     write_texts = runpy.run_path(str(EXAMPLE))["write_texts"]
     texts, labels = write_texts(2000, seed=0)
     again, _ = write_texts(2000, seed=0)

@@ -18,7 +18,7 @@ runpy.run_path({path!r}, run_name="__main__")
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_trains_to_96_percent_and_writes_what_onnx_computes_alike(run_python, replicas):
+def test_trains_to_96_percent_and_writes_equal_onnx(run_python, replicas):
     code = RUN.format(folder=str(EXAMPLES), path=str(EXAMPLES / "popart_digits.py"))
     arguments = ["--epochs", "6", "--replicas", str(replicas)]
     output = run_python(code, args=arguments, timeout=300).stdout

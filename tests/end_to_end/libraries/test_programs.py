@@ -44,7 +44,7 @@ def test_the_programs_print_what_is_on_the_page(run_python, title):
     run_python(CHECK.format(docs=str(DOCS), title=title), env=quiet, timeout=580)
 
 
-def test_every_program_has_an_output_and_equals_stock_keras():
+def test_every_program_has_output_and_equals_stock_keras():
     pair = re.compile(r"^stock: *(.*)\n(?:IPU|pipeline): *(\S.*?\]|\{.*\})", re.MULTILINE)
     compared = 0
     for title, section in SECTIONS.items():

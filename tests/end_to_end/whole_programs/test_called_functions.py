@@ -40,7 +40,7 @@ def _run(ir: popxl.Ir, stream: popxl.DeviceToHostStream, runs: int = 1) -> list[
         return [session.run()[stream] for _ in range(runs)]
 
 
-def test_called_graph_with_an_unused_result_stores_to_the_host():
+def test_called_graph_with_unused_result_stores_to_host():
     ir = popxl.Ir(replication=REPLICAS)
     with ir.main_graph, popxl.in_sequence():
         x = popxl.variable(np.full((8,), 2, np.float32))

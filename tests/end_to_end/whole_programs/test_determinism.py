@@ -149,7 +149,7 @@ class TestReset:
         expected = tf.random.stateless_uniform([8], [1, 2]).numpy()
         np.testing.assert_array_equal(results, [expected] * _ITERATIONS)
 
-    def test_a_reset_seed_repeats_the_numbers_in_a_function(self) -> None:
+    def test_reset_seed_repeats_the_numbers_in_a_function(self) -> None:
         strategy = ipu_strategy.IPUStrategy()
 
         @tf.function(jit_compile=True)
@@ -192,7 +192,7 @@ class TestReplicas:
         assert not np.array_equal(results[0], results[1])
 
     @pytest.mark.parametrize("identical", [False, True])
-    def test_a_second_run_with_the_seed_repeats_the_numbers(self, identical: bool) -> None:
+    def test_second_run_with_the_seed_repeats_the_numbers(self, identical: bool) -> None:
         first, second = (self._run(4, identical) for _ in range(2))
         np.testing.assert_array_equal(first, second)
 

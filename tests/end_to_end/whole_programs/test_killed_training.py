@@ -22,7 +22,7 @@ def trainer() -> Iterator[kills.Trainer]:
 
 
 @pytest.mark.parametrize("kind", kills.KINDS)
-def test_a_training_that_is_killed_twice_ends_as_one_that_is_not(
+def test_training_killed_twice_ends_as_one_not(
     trainer: kills.Trainer, tmp_path: Path, kind: str
 ) -> None:
     assert len(list(kills.check(trainer, kind, tmp_path, count=2, seed=1))) == 3

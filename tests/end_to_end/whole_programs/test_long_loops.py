@@ -51,6 +51,6 @@ with tf.Graph().as_default():
 """
 
 
-def test_a_million_elements_arrive_in_order_in_flat_memory(run_python):
+def test_million_elements_arrive_in_order_in_flat_memory(run_python):
     grown = int(run_python(PROGRAM).stdout)
     assert grown < TOLERATED_GROWTH

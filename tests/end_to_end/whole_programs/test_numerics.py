@@ -82,7 +82,7 @@ def test_float16_overflow_gives_nan_or_the_largest_number(name: str, nanoo: bool
 
 
 @pytest.mark.parametrize("nanoo", [False, True])
-def test_all_float16_values_are_rounded_alike_in_long_tensors(nanoo: bool) -> None:
+def test_float16_values_round_alike_in_long_tensors(nanoo: bool) -> None:
     _configure(nanoo=nanoo)
     # Neighbours of one kind, then of different kinds.
     values = np.arange(2**16).astype(np.uint16).view(np.float16)
@@ -172,7 +172,7 @@ def test_casts_to_integers_trap_invalid_operations(
         _run(lambda x: tf.cast(tf.maximum(x, x) + 0.0, integer), tf.constant(others[1:], floating))
 
 
-def test_without_a_trap_no_number_is_the_least_integer() -> None:
+def test_without_a_trap_no_number_is_least_integer() -> None:
     _configure(oflo=True, div0=True)
     assert _run(lambda x: tf.cast(x, tf.int32), _half(_NAN)) == -(2**31)
 
@@ -347,7 +347,7 @@ def _own_and_shared() -> dict[str, tf.Tensor]:
 
 
 @pytest.mark.parametrize("seed_is_shared", [False, True])
-def test_replicas_round_differently_but_for_what_they_do_together(seed_is_shared: bool) -> None:
+def test_replicas_round_differently_except_joint_work(seed_is_shared: bool) -> None:
     _configure(2, esr=True)
     utils.reset_ipu_seed(3, experimental_identical_replicas=seed_is_shared)
     results = _of_replicas(_own_and_shared)

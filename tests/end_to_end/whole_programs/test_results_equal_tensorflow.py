@@ -306,7 +306,7 @@ def _train_keras(
 
 @pytest.mark.parametrize("ipus", [1, 2])
 @pytest.mark.parametrize("kind", ["dense", "lstm", "batch_norm"])
-def test_keras_models_trained_in_a_function_equal_the_cpu(kind: str, ipus: int) -> None:
+def test_keras_models_trained_in_a_function_equal_cpu(kind: str, ipus: int) -> None:
     config = IPUConfig()
     config.auto_select_ipus = ipus
     config.configure_ipu_system()

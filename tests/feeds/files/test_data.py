@@ -49,7 +49,7 @@ def test_a_single_tensor_goes_to_the_file_itself(tmp_path: Path) -> None:
     np.testing.assert_array_equal(tensor_file.read_tensor(path, "infeed.0"), range(5))
 
 
-def test_a_queue_names_its_streams_and_keeps_its_elements(tmp_path: Path) -> None:
+def test_queue_names_its_streams_and_keeps_its_elements(tmp_path: Path) -> None:
     with tf.Graph().as_default(), tf1.Session() as session:
         queue = IPUInfeedQueue(pairs())
         export = data.export_dataset_to_file(queue, tmp_path / "q", 2)
@@ -274,7 +274,7 @@ def test_objects_in_a_file_are_not_unpickled(tmp_path: Path) -> None:
         tensor_file.read_tensor(path, "a")
 
 
-def test_any_damage_of_a_file_is_found_or_harmless(tmp_path: Path) -> None:
+def test_any_damage_of_file_is_found_or_harmless(tmp_path: Path) -> None:
     path = tmp_path / "x"
     tensor_file.write(path, [("a", TensorKind.INPUT, np.arange(20, dtype=np.float32))])
     whole = path.read_bytes()
@@ -289,7 +289,7 @@ def test_any_damage_of_a_file_is_found_or_harmless(tmp_path: Path) -> None:
             assert value.tolist() == list(range(20))
 
 
-def test_a_file_that_cannot_be_written_is_left_as_it_was(tmp_path: Path) -> None:
+def test_unwritable_file_is_left_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "x"
     tensor_file.write(path, [("a", TensorKind.INPUT, np.ones(3))])
     with pytest.raises(ValueError, match="two tensors"):

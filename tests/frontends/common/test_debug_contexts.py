@@ -26,7 +26,7 @@ def written(path, make):
     return content["contexts"]
 
 
-def test_popxl_has_a_context_for_each_op_and_tensor(tmp_path):
+def test_popxl_has_context_for_each_op_and_tensor(tmp_path):
     def make():
         ir = popxl.Ir()
         with ir.main_graph:
@@ -41,7 +41,7 @@ def test_popxl_has_a_context_for_each_op_and_tensor(tmp_path):
     assert sum(context["category"] == "tensor" for context in found) == 3
 
 
-def test_popart_has_contexts_of_calls_ops_and_the_program(tmp_path):
+def test_popart_has_contexts_of_calls_ops_and_program(tmp_path):
     def make():
         builder = popart.Builder()
         x = builder.addInputTensor("FLOAT", [1, 2, 4, 4], "x")
@@ -95,7 +95,7 @@ def test_ops_that_share_code_are_calls(outlines, tmp_path):
     assert calls == (list(zip(types, expected)) if outlines else [])
 
 
-def test_information_of_users_is_written_when_it_is_destroyed(tmp_path):
+def test_user_information_is_written_at_destruction(tmp_path):
     def make():
         outer = popart.DebugInfo(popart.DebugContext("outer"), "mine")
         assert outer.setValue("size", "3")

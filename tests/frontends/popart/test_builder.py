@@ -19,7 +19,7 @@ def model_of(builder):
     return model
 
 
-def test_ids_are_made_of_scopes_and_ops_and_are_unique(builder):
+def test_ids_combine_scopes_and_ops_uniquely(builder):
     x, y = (builder.addInputTensor("FLOAT", [2]) for _ in range(2))
     w = builder.addInitializedInputTensor(np.ones(2, np.float32))
     assert (x, y, w) == ("input", "input/1", "init_input")
@@ -35,7 +35,7 @@ def test_ids_are_made_of_scopes_and_ops_and_are_unique(builder):
     assert builder.getTrainableTensorIds() == [w] and builder.isInitializer(w)
 
 
-def test_shapes_and_types_are_known_as_ops_are_added(builder):
+def test_shapes_and_types_are_known_while_building(builder):
     x = builder.addInputTensor(popart.TensorInfo("FLOAT16", [2, 3, 8, 8]))
     w = builder.addInitializedInputTensor(np.zeros([4, 3, 3, 3], np.float16))
     y = builder.aiOnnx.conv([x, w], pads=[1, 1, 1, 1], strides=[2, 2])

@@ -11,7 +11,7 @@ from popxl import ops
 from tests.support.popart import popart_models
 
 
-def test_a_device_has_the_ipus_of_its_number_and_is_busy_for_others():
+def test_device_has_its_ipus_and_is_busy_elsewhere():
     manager = popart.DeviceManager()
     listed = manager.enumerateDevices(numIpus=2)
     assert [device.id for device in listed] == list(range(16, 24))
@@ -29,7 +29,7 @@ def test_a_device_has_the_ipus_of_its_number_and_is_busy_for_others():
         assert single.isAttached and f"Id:{single.id} " in repr(single)
 
 
-def test_reports_and_memory_are_those_of_the_chips_of_the_device():
+def test_reports_and_memory_follow_device_chips():
     builder = popart.Builder()
     x = builder.addInputTensor("FLOAT", [256, 4096], "x")
     w = builder.addInitializedInputTensor(np.zeros([4096, 256], np.float32), "w")
@@ -76,7 +76,7 @@ def test_models_of_any_number_of_ipus_run(ipus, placed, replicas):
     np.testing.assert_array_equal(results[y].reshape(data.shape), data * 2 ** len(placed))
 
 
-def test_ipus_that_a_device_lacks_are_refused_when_it_is_prepared():
+def test_lacking_ipus_are_refused_at_preparation():
     builder = popart.Builder()
     with builder.virtualGraph(2):
         y = builder.aiOnnx.relu([builder.addInputTensor("FLOAT", [2])])
@@ -89,7 +89,7 @@ def test_ipus_that_a_device_lacks_are_refused_when_it_is_prepared():
             session.prepareDevice()
 
 
-def test_sessions_of_popxl_and_devices_of_popart_do_not_disturb_each_other():
+def test_popxl_sessions_and_popart_devices_coexist():
     ir = popxl.Ir()
     with ir.main_graph:
         v = popxl.variable(np.ones(2, np.float32))

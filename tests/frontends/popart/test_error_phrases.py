@@ -342,7 +342,7 @@ def test_ops_are_refused_in_the_originals_words(case, device):
     check(error, case.mark, case.words)
 
 
-def test_errors_of_ops_name_the_node_in_a_note(device):
+def test_errors_of_ops_name_node_in_a_note(device):
     case = next(case for case in OPS if "contracting" in case.words)
     with pytest.raises(ERROR) as error:
         case.session(device)
@@ -615,7 +615,7 @@ class TestPipelines:
             "[AutoVirtualGraph] Couldn't find enough splits"
         )
 
-    def test_called_graphs_are_on_the_ipu_of_the_call(self):
+    def test_called_graphs_are_on_ipu_of_call(self):
         for inner, begin, end in (
             (
                 -1,
@@ -634,7 +634,7 @@ class TestPipelines:
             assert ' in subgraph "BuilderGraph_' in found
 
 
-def test_automatic_loss_scaling_is_refused_in_the_originals_words(device):
+def test_automatic_loss_scaling_is_refused_in_originals_words(device):
     builder = popart.Builder()
     w = builder.addInitializedInputTensor(np.ones(2, np.float32))
     loss = builder.aiGraphcore.identityloss([builder.aiOnnx.relu([w])])

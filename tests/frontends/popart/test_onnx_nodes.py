@@ -201,7 +201,7 @@ def test_op_computes_what_onnx_says(key):
         np.testing.assert_allclose(result, array, 1e-3, 1e-5, err_msg=output)
 
 
-def test_ops_that_do_not_run_are_refused_by_name():
+def test_unrunnable_ops_are_refused_by_name():
     builder = popart.Builder()
     x = builder.addInputTensor("FLOAT", [2, 2])
     y = builder.aiOnnxOpset11.det([x])

@@ -67,7 +67,7 @@ def test_inference_computes_what_onnx_says():
     np.testing.assert_allclose(found[p], expected, 1e-5)
 
 
-def test_training_goes_on_from_a_checkpoint_bit_for_bit(device, tmp_path):
+def test_training_goes_on_from_checkpoint_bit_for_bit(device, tmp_path):
     model, path = network()[0].getModelProto(), str(tmp_path / "model.onnx")
     session = training_session(model, device)
     first = [step(session) for _ in range(2)]
@@ -135,7 +135,7 @@ def test_callbacks_give_and_take_samples_in_order(device):
     assert done == [x] * 3 + [y] * 3
 
 
-def test_integers_of_64_bits_wrap_where_they_enter_and_leave():
+def test_int64_wraps_at_entry_and_exit():
     builder = popart.Builder()
     x = builder.addInputTensor("INT64", [2])
     u = builder.addInputTensor("UINT32", [2])
@@ -147,7 +147,7 @@ def test_integers_of_64_bits_wrap_where_they_enter_and_leave():
     np.testing.assert_array_equal(found[u], data[u])
 
 
-def test_shapes_that_a_model_leaves_open_come_from_the_session():
+def test_shapes_that_model_leaves_open_come_from_session():
     builder = popart.Builder()
     builder.addOutputTensor(builder.aiOnnx.relu([builder.addInputTensor("FLOAT", [2], "x")]))
     model = onnx.ModelProto.FromString(builder.getModelProto())
@@ -289,7 +289,7 @@ def test_nodes_run_on_the_ipus_that_they_name():
             whole.prepareDevice()
 
 
-def test_a_run_that_fails_leaves_nothing_for_the_next(device):
+def test_run_that_fails_leaves_nothing_for_the_next(device):
     builder = popart.Builder()
     x = builder.addInputTensor("FLOAT", [3, 2])
     i = builder.addInputTensor("INT32", [2])
@@ -312,7 +312,7 @@ def line_here():
     return inspect.currentframe().f_back.f_lineno
 
 
-def test_errors_and_reports_name_the_line_that_made_a_node(device):
+def test_errors_and_reports_name_line_that_made_node(device):
     builder = popart.Builder()
     x = builder.addInputTensor("FLOAT", [4, 3], "x")
     w = builder.addInitializedInputTensor(W, "w")

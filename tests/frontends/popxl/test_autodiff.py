@@ -72,7 +72,7 @@ def test_gradients_equal_those_of_tensorflow():
     assert_close(gradients(build, [X, W, B]), expected(tf_layer, [X, W, B]))
 
 
-def test_called_graphs_are_differentiated_once_and_their_activations_passed_on():
+def test_called_graphs_are_differentiated_once_with_activations():
     def network(x: popxl.Tensor, w: popxl.Tensor, b: popxl.Tensor):
         graph = popxl.gir().create_graph(layer, x, w, b)
         (hidden,) = ops.call(graph, x, w, b)
@@ -118,7 +118,7 @@ def test_the_gradient_graph_reads_what_its_ops_need():
         info.inputs_dict(ops.call_with_info(ir.create_graph(lambda x: x, x), x))
 
 
-def test_graphs_of_loops_are_computed_again_in_the_gradient():
+def test_graphs_of_loops_are_computed_again_in_gradient():
     def build(x):
         graph = popxl.gir().create_graph(lambda x: ops.tanh(ops.sin(x)), x)
         ops.repeat(graph, 2, x)

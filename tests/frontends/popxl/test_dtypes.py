@@ -65,7 +65,7 @@ def test_data_of_64_bits_becomes_that_of_32(value, dtype):
     assert to_numpy(value, downcast=False).dtype == np.asarray(value).dtype
 
 
-def test_arrays_are_copied_in_c_order_unless_told_otherwise():
+def test_arrays_are_copied_in_c_order_by_default():
     array = np.ones((2, 3), np.float32)
     assert not np.shares_memory(to_numpy(array), array)
     assert np.shares_memory(to_numpy(array, copy=False), array)

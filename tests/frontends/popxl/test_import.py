@@ -32,7 +32,7 @@ def test_there_are_no_other_modules():
         importlib.import_module("popxl_addons.builder")
 
 
-def test_functions_with_the_name_of_their_module_stay_functions():
+def test_functions_with_name_of_their_module_stay_functions():
     import popxl_addons as addons
 
     module = importlib.import_module("popxl_addons.seed_variable")

@@ -101,7 +101,7 @@ def test_building_and_lowering_take_work_in_proportion(build):
     assert attached[2] < 2.1 * attached[1]
 
 
-def test_functions_of_a_program_are_as_many_as_its_graphs_however_often_these_are_called():
+def test_program_has_one_function_per_graph():
     found = []
     observers.observe(found.append)
     try:

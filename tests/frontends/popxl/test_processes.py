@@ -12,7 +12,7 @@ REPLICAS = 4
 
 
 @pytest.mark.parametrize("count", [2, 4])
-def test_replicas_of_several_processes_have_values_of_their_own(count):
+def test_replicas_of_several_processes_have_own_values(count):
     arguments = ["-m", "tests.support.popxl.popxl_processes"]
     outcomes = instances.run(arguments, count=count, replicas=REPLICAS)
     x = np.arange(REPLICAS * LENGTH, dtype=np.float32).reshape(REPLICAS, LENGTH)

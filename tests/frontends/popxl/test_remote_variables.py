@@ -165,7 +165,7 @@ def test_shards_are_updated_and_read_back_whole(replicas, stride, size, shard_ov
     np.testing.assert_array_equal(session.get_tensor_data(w), start * 4)
 
 
-def test_a_buffer_knows_over_how_many_replicas_tensors_are_sharded():
+def test_buffer_knows_replicas_of_sharded_tensors():
     ir = popxl.Ir(4)
     with ir.main_graph:
         buffer = popxl.replica_sharded_buffer((1,), FLOAT, shard_over=2)
@@ -208,7 +208,7 @@ def train(phased, replicas):
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 4])
-def test_phased_execution_equals_execution_on_the_chip_bit_for_bit(replicas):
+def test_phased_execution_equals_chip_bit_for_bit(replicas):
     (plain, tensors), (phased, loaded) = train(False, replicas), train(True, replicas)
     for one, other in zip(tensors, loaded):
         assert plain[one].tobytes() == phased[other].tobytes()

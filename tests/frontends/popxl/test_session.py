@@ -34,7 +34,7 @@ def counter(transfers=1, replicas=1):
     return ir, x, y, total
 
 
-def test_run_stores_what_the_program_computes_and_variables_keep_their_values():
+def test_run_stores_results_and_variables_keep_values():
     ir, x, y, total = counter()
     session = popxl.Session(ir, "ipu_model")
     assert session.expected_inputs() == {x}
@@ -55,7 +55,7 @@ def test_run_stores_what_the_program_computes_and_variables_keep_their_values():
     np.testing.assert_array_equal(total.data, [12, 22])
 
 
-def test_values_stay_on_the_device_after_an_error_or_when_asked_to():
+def test_values_stay_after_error_or_on_request():
     ir, x, _, total = counter()
     with pytest.raises(KeyError), popxl.Session(ir) as session:
         session.run({x: [1, 1]})
@@ -67,7 +67,7 @@ def test_values_stay_on_the_device_after_an_error_or_when_asked_to():
 
 
 @pytest.mark.parametrize("transfers, replicas", [(3, 1), (1, 2), (2, 4)])
-def test_arrays_have_a_dimension_for_transfers_and_one_for_replicas(transfers, replicas):
+def test_arrays_have_transfer_and_replica_dimensions(transfers, replicas):
     ir, x, y, total = counter(transfers, replicas)
     shape = [n for n in (transfers, replicas) if n > 1] + [2]
     data = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
@@ -118,7 +118,7 @@ def test_data_of_all_types_pass_streams_unchanged():
         np.testing.assert_array_equal(found[stream], given)
 
 
-def test_variables_of_all_types_and_sizes_move_both_ways():
+def test_variables_of_types_and_sizes_move_both_ways():
     names = "bool int8 uint8 int16 uint16 int32 uint32 float16 float32 float8_143 float8_152"
     ir, first, later = popxl.Ir(), [], []
     with ir.main_graph, popxl.in_sequence():
@@ -142,7 +142,7 @@ def test_variables_of_all_types_and_sizes_move_both_ways():
 
 
 @pytest.mark.parametrize("name", ["float64", "uint64"])
-def test_streams_of_types_that_the_device_lacks_are_refused(name):
+def test_streams_of_types_that_device_lacks_are_refused(name):
     ir, _, _ = echo([((2,), getattr(popxl, name))])
     with pytest.raises(popxl.errors.popart_exception, match=f"the device, which has no {name}"):
         popxl.Session(ir)
@@ -176,7 +176,7 @@ def test_outputs_of_any_layout_are_filled():
     assert (wide[:, 1::2] == -1).all()
 
 
-def test_data_may_change_after_a_run_that_made_a_variable_of_it():
+def test_data_may_change_after_run_made_variable():
     ir = popxl.Ir()
     with ir.main_graph:
         x = popxl.h2d_stream((64,), popxl.float32)
@@ -189,7 +189,7 @@ def test_data_may_change_after_a_run_that_made_a_variable_of_it():
         np.testing.assert_array_equal(session.get_tensor_data(w), np.ones(64))
 
 
-def test_a_run_that_fails_leaves_nothing_for_the_next():
+def test_run_that_fails_leaves_nothing_for_the_next():
     ir, x, y, total = counter(2)
     ir.num_host_transfers = 1
     broken = popxl.Session(ir)
@@ -238,7 +238,7 @@ def test_run_refuses_arrays_for_other_transfers_and_replicas(shape, message):
             session.run_with_outputs({x: np.zeros((3, 4, 2))}, {y: np.zeros(shape)})
 
 
-def test_a_run_has_no_more_elements_than_num_host_transfers():
+def test_run_has_at_most_num_host_transfers_elements():
     ir, x, _, _ = counter(2)
     ir.num_host_transfers = 1
     with popxl.Session(ir) as session, pytest.raises(RuntimeError, match="num_host_transfers=1"):
@@ -253,7 +253,7 @@ def test_calls_that_need_a_device_say_so():
             call()
 
 
-def test_values_of_other_tensors_types_and_shapes_are_refused():
+def test_wrong_tensors_types_and_shapes_are_refused():
     ir, _, _, total = counter()
     (t,) = ir.main_graph.ops[0].outputs
     session = popxl.Session(ir)
@@ -267,7 +267,7 @@ def test_values_of_other_tensors_types_and_shapes_are_refused():
         session.write_variable_data(total, np.zeros(3, np.float32))
 
 
-def test_sessions_of_wrong_devices_or_without_ops_are_refused():
+def test_sessions_without_ops_or_device_are_refused():
     with pytest.raises(ValueError, match="Incorrect device type provided"):
         popxl.Session(counter()[0], "gpu")
     with pytest.raises(ValueError, match="multiple devices"):
@@ -285,7 +285,7 @@ def test_an_ir_with_a_session_does_not_change():
         ir.replication_factor = 2
 
 
-def test_sessions_that_are_attached_at_once_have_devices_of_their_own():
+def test_sessions_attached_at_once_have_own_devices():
     (one, x, _, _), (two, z, _, total) = counter(), counter()
     first, second = popxl.Session(one), popxl.Session(two)
     with first, second:
@@ -297,7 +297,7 @@ def test_sessions_that_are_attached_at_once_have_devices_of_their_own():
     np.testing.assert_array_equal(total.data, [1, 2])
 
 
-def test_a_number_of_replicas_that_no_device_runs_is_refused():
+def test_unrunnable_replica_count_is_refused():
     session = popxl.Session(counter(1, 3)[0], "ipu_hw")
     with pytest.raises(RuntimeError, match=r"3 replica\(s\) of 1 IPU\(s\), and the device"):
         session.__enter__()
@@ -366,7 +366,7 @@ def compiled_executables():
     observers.forget(found.append)
 
 
-def test_listings_and_plans_name_the_lines_and_count_shared_graphs_once(compiled_executables):
+def test_listings_name_lines_and_count_graphs_once(compiled_executables):
     ir = popxl.Ir()
     with ir.main_graph:
         w = popxl.variable(np.ones((8, 8)), name="w")
@@ -379,7 +379,7 @@ def test_listings_and_plans_name_the_lines_and_count_shared_graphs_once(compiled
     (executable,) = compiled_executables
     assert [variable.name for variable in executable.variables] == ["w"]
     lines = {op.type: str(op.source) for op in executable.ops}
-    here = test_listings_and_plans_name_the_lines_and_count_shared_graphs_once
+    here = test_listings_name_lines_and_count_graphs_once
     assert lines["MatMul"].startswith(f"test_session.py:{line_of(here, '# the graph')} ")
     for kind in ("AddV2", "AssignVariableOp"):
         assert lines[kind] == short_place_of(here, "# the update")
@@ -388,7 +388,7 @@ def test_listings_and_plans_name_the_lines_and_count_shared_graphs_once(compiled
     assert executable.plan.fits
 
 
-def test_a_mapped_file_is_the_host_copy_of_its_variable(tmp_path):
+def test_mapped_file_is_host_copy_of_its_variable(tmp_path):
     path = tmp_path / "weights"
     file = np.memmap(path, np.float32, "w+", shape=(3,))
     file[:] = [1, 2, 3]
@@ -407,7 +407,7 @@ def test_a_mapped_file_is_the_host_copy_of_its_variable(tmp_path):
         assert np.fromfile(path, np.float32).tolist() == [2, 3, 4]
 
 
-def test_runs_of_several_threads_do_not_mix_their_data():
+def test_threads_do_not_mix_their_data():
     ir, (x,), (y,) = echo([((2,), popxl.float32)], 3)
     with popxl.Session(ir) as session:
 

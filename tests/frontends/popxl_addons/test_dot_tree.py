@@ -26,7 +26,7 @@ def test_names_with_dots_are_those_of_trees_inside():
     assert addons.DotTree.pack(*made.unpack()).to_dict() == made.to_dict()
 
 
-def test_numbers_count_from_the_highest_if_they_are_negative():
+def test_numbers_count_from_highest_if_they_are_negative():
     made = addons.DotTree.from_dict({0: "zero", "2": "two", "name": "other"})
     assert (made[0], made["2"], made[-1], made["0"]) == ("zero", "two", "two", "zero")
     assert made[-3] == "zero" and 2 in made and "1" not in made and made.get(2) == "two"
@@ -40,7 +40,7 @@ def test_numbers_count_from_the_highest_if_they_are_negative():
         made.insert(-1, "x")
 
 
-def test_entries_are_not_replaced_unless_that_is_asked_for():
+def test_entries_are_not_replaced_unless_asked_for():
     made = tree()
     inner = made.b
     for key in ("a", "b", "b.new", "b.x"):
@@ -56,7 +56,7 @@ def test_entries_are_not_replaced_unless_that_is_asked_for():
     assert made.a == 7 and made.c.d == 8
 
 
-def test_a_value_in_the_way_of_a_tree_is_replaced():
+def test_value_in_way_of_a_tree_is_replaced():
     made = tree()
     with pytest.raises(ValueError, match="already exists"):
         made.insert("a.inner", 5)
@@ -83,7 +83,7 @@ def test_missing_entries_are_named():
         made.c  # noqa: B018
 
 
-def test_parts_and_copies_keep_the_class_of_the_tree():
+def test_parts_and_copies_keep_class_of_tree():
     made = addons.NamedVariableFactories.from_dict({"b.x": 1, "a": 2})
     copy = made.copy()
     assert made.pop("b.x") == 1 and copy["b.x"] == 1

@@ -33,7 +33,7 @@ def test_domains_have_64_replicas(replicas, stride, expected):
         assert groupings.get_instance_replica_grouping() == ir.replica_grouping()
 
 
-def test_size_of_domains_is_an_option_of_the_target(monkeypatch):
+def test_size_of_domains_is_an_option_of_target(monkeypatch):
     with popxl.Ir(8).main_graph:
         assert groupings.get_ild_size_from_popdist() == 8
         monkeypatch.setenv("POPLAR_TARGET_OPTIONS", '{"ipuLinkDomainSize": "4"}')

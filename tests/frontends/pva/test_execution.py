@@ -118,7 +118,7 @@ def test_cycles_of_random_programs_add_up(tmp_path_factory, workload) -> None:
     assert len(inside) == len(report.compilation.programs) - 1  # all but the whole, each once
 
 
-def test_what_a_long_pipeline_leaves_out_has_a_step(tmp_path, monkeypatch) -> None:
+def test_what_long_pipeline_leaves_out_has_step(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(pipeline_time, "MOST_ENTRIES", 20)
     plan = planned(workloads.pipeline(2, count=100))
     report = opened(plan, tmp_path)

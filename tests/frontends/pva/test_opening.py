@@ -53,7 +53,7 @@ def test_missing_files_are_an_os_error(tmp_path) -> None:
         (b"{}", "profile.pop"),
     ],
 )
-def test_other_files_are_an_error_that_says_what_to_do(tmp_path, content, message) -> None:
+def test_other_files_fail_with_advice(tmp_path, content, message) -> None:
     path = tmp_path / "profile.pop"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=message):

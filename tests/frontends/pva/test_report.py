@@ -93,7 +93,7 @@ def test_liveness_is_that_of_the_plan(plan, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("name", ["step", "pipeline"])
-def test_variables_of_each_step_add_up_to_its_bytes(name, tmp_path) -> None:
+def test_step_variables_add_up_to_its_bytes(name, tmp_path) -> None:
     plan = PLANS[name]
     steps = opened(plan, tmp_path).compilation.livenessProgramSteps
     for step in steps:
@@ -107,7 +107,7 @@ def test_variables_of_each_step_add_up_to_its_bytes(name, tmp_path) -> None:
     assert names and names <= at_peak
 
 
-def test_reports_of_other_versions_list_variables_where_most_is_live(tmp_path) -> None:
+def test_reports_of_other_versions_list_peak_variables(tmp_path) -> None:
     plan = PLANS["by hand"]  # what it says is not what a plan would be
     first, worst, _ = opened(plan, tmp_path).compilation.livenessProgramSteps
     (variable,) = worst.notAlwaysLiveMemory.variables
@@ -138,7 +138,7 @@ def test_the_graph_counts_compute_sets_and_buffers(plan, tmp_path) -> None:
     }
 
 
-def test_what_is_not_modelled_is_an_error_with_the_reason(tmp_path) -> None:
+def test_what_is_not_modelled_is_error_with_reason(tmp_path) -> None:
     compilation = opened(PLANS["by hand"], tmp_path).compilation
     with pytest.raises(pva.NotModelledError, match="numVertices is not modelled: .*cycles"):
         _ = compilation.graph.numVertices
@@ -155,7 +155,7 @@ def test_engine_options_are_those_of_the_report(tmp_path) -> None:
 
 
 @each_plan
-def test_objects_of_a_report_show_themselves_on_one_line(plan, tmp_path) -> None:
+def test_objects_of_report_show_themselves_on_one_line(plan, tmp_path) -> None:
     report = opened(plan, tmp_path)
     compilation, step = report.compilation, report.execution.steps[0]
     shown = [

@@ -92,9 +92,7 @@ class TestAgainstStockKeras:
         assert [a.dtype for a in actual] == [dtype, dtype, "float32", "float32"]
         normalization.assert_close(actual, expected, dtype)
 
-    def test_results_and_gradients_equal_stock_keras_on_two_replicas(
-        self, make, make_stock, shape, dtype
-    ):
+    def test_two_replicas_equal_stock_keras(self, make, make_stock, shape, dtype):
         replicas.configure(2)
         prepared = self.prepare(make, make_stock, shape, dtype, "/device:IPU:0")
         layer, x, weights, expected = prepared
@@ -199,7 +197,7 @@ class TestLayer:
 class TestErrors:
     """Mistakes that are found when a layer is built."""
 
-    def test_a_number_of_groups_that_does_not_divide_is_refused(self):
+    def test_indivisible_group_count_is_refused(self):
         with pytest.raises(ValueError, match="4 channels is not commensurate with 3 groups"):
             layers.GroupNormalization(groups=3).build([2, 4])
 

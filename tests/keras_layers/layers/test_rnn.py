@@ -170,7 +170,7 @@ def test_results_and_gradients_equal_keras_on_two_replicas(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_stateful_layer_keeps_its_state_until_a_reset(kind):
+def test_stateful_layer_keeps_its_state_until_a_reset(kind):
     layer, stock = pair(kind, stateful=True)
     for _ in range(3):
         assert_close(layer(X), stock(X))

@@ -88,7 +88,7 @@ def test_weights_are_those_of_updates_by_hand(
     assert_same_weights(found, expected)
 
 
-def test_values_of_metrics_are_those_of_all_mini_batches() -> None:
+def test_values_of_metrics_equal_those_of_mini_batches() -> None:
     values = train_by_hand(_FUNCTIONAL.compiled("sgd"), 2, accumulated=3, epochs=2)
     with keras_models.strategy().scope():
         model = _FUNCTIONAL.compiled("sgd", steps_per_execution=6)
@@ -241,7 +241,7 @@ class _OwnNewMinimize(_new.SGD):
 
 
 @pytest.mark.parametrize("optimizer", [_OwnMinimize, _OwnNewMinimize])
-def test_optimizers_with_a_minimize_of_their_own_are_refused(optimizer: Any) -> None:
+def test_optimizers_with_minimize_of_their_own_are_refused(optimizer: Any) -> None:
     with pytest.raises(ValueError, match="must not override OptimizerV2.minimize"):
         _fit(optimizer, 2)
     # Without accumulation they are called.
@@ -266,7 +266,7 @@ def test_an_optimizer_that_inherits_its_minimize_is_accepted() -> None:
 
 
 @pytest.mark.parametrize("generation", [_old, _new])
-def test_the_optimizer_inside_loss_scaling_must_not_have_one_either(generation: Any) -> None:
+def test_optimizer_inside_loss_scaling_must_lack_one(generation: Any) -> None:
     own = _OwnMinimize if generation is _old else _OwnNewMinimize
     tf.keras.mixed_precision.set_global_policy("mixed_float16")
     try:
@@ -293,7 +293,7 @@ class TestOptimizersOfTensorFlow1:
         ],
         ids=["functional", "sequential", "subclass"],
     )
-    def test_an_update_is_a_step_on_a_larger_batch(
+    def test_update_is_a_step_on_a_larger_batch(
         self, kind: Kind, optimizer: Any, method: str, replicas: int
     ) -> None:
         def fit(batch: int, count: int) -> tf.keras.Model:
@@ -344,7 +344,7 @@ class TestOptimizersOfTensorFlow1:
             )
 
 
-def test_variables_of_the_optimizer_are_those_of_stock_keras() -> None:
+def test_variables_of_optimizer_are_those_of_stock_keras() -> None:
     found = _fit("adam", 2, epochs=1).optimizer
     expected = train(
         _FUNCTIONAL, optimizer="adam", compile_with={"run_eagerly": True}

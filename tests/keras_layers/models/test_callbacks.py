@@ -82,7 +82,7 @@ def test_learning_rates_that_callbacks_set_are_used() -> None:
     [lambda: tf.keras.optimizers.Adam(0.1), lambda: tf.keras.optimizers.legacy.Adam(0.1)],
     ids=["new", "legacy"],
 )
-def test_a_learning_rate_set_between_executions_needs_no_compilation(
+def test_learning_rate_set_between_executions_needs_no_compilation(
     optimizer: Callable[[], Any],
 ) -> None:
     def smaller(model: tf.keras.Model) -> None:
@@ -221,7 +221,7 @@ def test_backup_and_restore_repeats_the_failed_epoch(tmp_path: Path, frequency: 
     )
 
 
-def test_the_model_can_be_evaluated_and_saved_in_a_callback(tmp_path: Path) -> None:
+def test_model_can_be_evaluated_and_saved_in_callback(tmp_path: Path) -> None:
     seen: list[Any] = []
 
     def look(model: tf.keras.Model) -> None:
@@ -342,7 +342,7 @@ def test_asynchronous_callbacks_are_called_while_the_device_runs() -> None:
     assert called.is_set()
 
 
-def test_callbacks_of_the_user_may_be_one_list_of_keras() -> None:
+def test_user_callbacks_may_be_keras_list() -> None:
     with keras_models.strategy().scope():
         model = MLP.compiled()
         recorder = Recorder()

@@ -81,7 +81,7 @@ def test_the_step_is_traced_once(base: Any, by_property: bool) -> None:
 
 
 @pytest.mark.parametrize("accumulate", [True, False, None])
-def test_in_a_pipeline_they_are_sums_if_asked_for(accumulate: bool | None) -> None:
+def test_in_pipeline_they_are_sums_if_asked_for(accumulate: bool | None) -> None:
     queue = ipu_outfeed_queue.IPUOutfeedQueue()
     calls: list[Any] = []
     x, y = keras_pipelines.data(STEPS)
@@ -109,7 +109,7 @@ def test_in_a_pipeline_they_are_sums_if_asked_for(accumulate: bool | None) -> No
         np.testing.assert_allclose(captured[tag][0].numpy(), [wanted], 1e-5, 1e-7)
 
 
-def test_an_optimizer_may_say_that_it_does_not_take_them() -> None:
+def test_optimizer_may_refuse_them() -> None:
     class Not(tf.keras.optimizers.SGD):  # type: ignore[misc]
         supports_captured_grads = False
 

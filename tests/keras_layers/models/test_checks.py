@@ -112,7 +112,7 @@ def test_what_is_inherited_is_overridden_too() -> None:
             _call(Kind(Derived).compiled(), "fit")
 
 
-def test_a_model_with_its_own_train_step_works_without_the_extensions() -> None:
+def test_model_with_own_train_step_lacks_extensions() -> None:
     class Own(FunctionalSubclass):
         def train_step(self, data: Any) -> Any:
             return {**super().train_step(data), "own": 2.0 * tf.reduce_sum(data[0])}

@@ -151,7 +151,7 @@ def _trained(
 
 @pytest.mark.parametrize("build", [Minimize, OwnMetrics, InFunction, SumsItself])
 @pytest.mark.parametrize("replicas", REPLICAS)
-def test_equals_stock_keras_on_the_batch_of_all_replicas(
+def test_equals_stock_keras_on_batch_of_all_replicas(
     build: type[tf.keras.Model], replicas: int
 ) -> None:
     expected, history = _trained(build)
@@ -266,7 +266,7 @@ class TestOption:
             with pytest.raises(RuntimeError, match="has been overridden"):
                 _fit(model)
 
-    def test_of_a_model_counts_more_than_that_of_the_strategy(self) -> None:
+    def test_of_model_counts_more_than_that_of_strategy(self) -> None:
         strategy = keras_models.strategy(enable_custom_train_step=True)
         assert strategy.enable_custom_train_step
         with strategy.scope():

@@ -186,7 +186,7 @@ def test_a_class_weight_applies_to_datasets() -> None:
     np.testing.assert_array_equal(weights, np.where(y == 1, 2.0, 0.5))
 
 
-def test_batches_that_replicas_do_not_share_are_left_out_of_each_epoch() -> None:
+def test_batches_not_shared_by_replicas_are_dropped() -> None:
     data = from_arguments(X[:, 0], batch_size=4, epochs=2)
     kept = data_lib.without_remainder(data, left_out=2)
     found = np.concatenate(list(kept.as_numpy_iterator()))
@@ -339,7 +339,7 @@ def test_much_data_in_memory_gives_a_warning(monkeypatch: pytest.MonkeyPatch) ->
     assert "tf.data.Dataset is faster" in message
 
 
-def test_a_batch_size_for_a_dataset_is_ignored_with_a_warning(
+def test_batch_size_for_dataset_is_ignored_with_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     messages: list[str] = []

@@ -121,7 +121,7 @@ def test_data_are_shuffled_as_in_stock_keras(shuffle: Any) -> None:
     assert not np.allclose(found.history["loss"], ordered.history["loss"])
 
 
-def test_datasets_that_shuffle_have_the_order_of_stock_keras() -> None:
+def test_datasets_that_shuffle_have_order_of_stock_keras() -> None:
     # Each iterator has another order, so Keras's number of iterators counts.
     def shuffled() -> tf.data.Dataset:
         return dataset(batch_size=1).unbatch().shuffle(SAMPLES, seed=1).batch(BATCH, True)
@@ -158,7 +158,7 @@ def test_validation_with_a_dataset_equals_stock_keras() -> None:
 
 
 @pytest.mark.parametrize("frequency", ["2", 2.0])
-def test_validation_freq_must_be_an_integer_or_a_list(frequency: Any) -> None:
+def test_validation_freq_must_be_integer_or_list(frequency: Any) -> None:
     with pytest.raises(ValueError, match="validation_freq"):
         train(
             MLP,
@@ -178,7 +178,7 @@ def test_epochs_count_from_initial_epoch(initial: int, epochs: int) -> None:
     assert begun == list(range(initial, epochs))
 
 
-def test_epochs_of_another_length_continue_where_the_last_one_stopped() -> None:
+def test_epochs_of_other_length_continue_where_stopped() -> None:
     # 4 batches of 6: the third epoch takes the last two of the second round, and two more.
     train_both(
         MLP,
@@ -189,7 +189,7 @@ def test_epochs_of_another_length_continue_where_the_last_one_stopped() -> None:
     )
 
 
-def test_shorter_epochs_of_data_in_memory_equal_stock_keras() -> None:
+def test_shorter_epochs_in_memory_equal_stock_keras() -> None:
     train_both(MLP, steps_per_epoch=4, epochs=3, compile_with={"steps_per_execution": 2})
 
 
@@ -244,7 +244,7 @@ def test_a_loss_for_targets_that_are_inputs() -> None:
     train_both(Kind(build, [X, Y], None, None, None))
 
 
-def test_compute_loss_and_metrics_of_the_model_are_called() -> None:
+def test_compute_loss_and_metrics_of_model_are_called() -> None:
     class Own(keras_models.Subclass):
         def compute_loss(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> Any:
             return super().compute_loss(x, y, y_pred, sample_weight) + tf.reduce_mean(x**2)
@@ -334,7 +334,7 @@ def test_the_device_may_be_configured_anew_between_calls() -> None:
 
 
 @pytest.mark.parametrize("kind", ["sequential", "subclass"])
-def test_variables_that_fit_makes_have_the_names_of_stock_keras(kind: str) -> None:
+def test_fit_variables_have_names_of_stock_keras(kind: str) -> None:
     def names_after_fit(scope: Any) -> list[str]:
         tf.keras.backend.clear_session()  # which numbers models from the start
         with scope:
@@ -347,7 +347,7 @@ def test_variables_that_fit_makes_have_the_names_of_stock_keras(kind: str) -> No
     assert names_after_fit(strategy.scope()) == expected
 
 
-def test_fit_outside_the_scope_uses_the_strategy_of_the_model() -> None:
+def test_fit_outside_scope_uses_strategy_of_model() -> None:
     expected = train(MLP)
     with keras_models.strategy().scope():
         model = MLP.compiled()
@@ -372,7 +372,7 @@ def test_verbose_2_prints_one_line_per_epoch(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out.count("loss:") == 2
 
 
-def test_a_model_that_was_built_for_float64_takes_float32() -> None:
+def test_model_that_was_built_for_float64_takes_float32() -> None:
     """It casts its inputs to float64, and its layers cast them back."""
     stock = MLP.compiled()
     stock(X[:BATCH])

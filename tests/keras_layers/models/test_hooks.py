@@ -127,7 +127,7 @@ def test_a_scope_that_cannot_be_entered_changes_nothing() -> None:
     assert _changed(before) == set()
 
 
-def test_without_the_extensions_models_are_those_of_stock_keras() -> None:
+def test_without_extensions_models_are_those_of_stock_keras() -> None:
     before = _attributes()
     with keras_models.strategy(enable_keras_extensions=False).scope():
         # What checks that they were made in the scope.
@@ -191,7 +191,7 @@ def test_what_the_user_overrides_comes_first() -> None:
     keras_models.assert_close(found, Own().predict(keras_models.X, verbose=0))
 
 
-def test_attributes_of_a_model_are_those_of_stock_keras() -> None:
+def test_attributes_of_model_are_those_of_stock_keras() -> None:
     with keras_models.strategy().scope():
         model = Subclass()
         model.set_gradient_accumulation_options(2)
@@ -243,7 +243,7 @@ def test_clones_are_models_for_the_ipu() -> None:
     assert not isinstance(clone, ModelExtension)
 
 
-def test_classes_made_for_models_do_not_live_longer_than_they_do() -> None:
+def test_model_classes_live_no_longer_than_models() -> None:
     import gc
     import weakref
 

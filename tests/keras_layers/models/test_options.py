@@ -130,7 +130,7 @@ class TestSetters:
             },
         }
 
-    def test_none_leaves_what_was_set_and_all_else_is_replaced(self) -> None:
+    def test_none_keeps_settings_and_others_are_replaced(self) -> None:
         model = Model()
         model.set_pipelining_options(8, [1, 0], False, "mean", recomputation_mode=None)
         model.set_gradient_accumulation_options(4, "mean", offload_weight_update_variables=True)
@@ -241,7 +241,7 @@ class TestErrors:
         )
 
     @pytest.mark.parametrize("mapping", [0, (0, 1), "01", [0, "1"], [0, 1.0], [True], [None]])
-    def test_the_device_mapping_must_be_a_list_of_integers(self, mapping: Any) -> None:
+    def test_device_mapping_must_be_a_list_of_integers(self, mapping: Any) -> None:
         self.refuse(
             "set_pipelining_options",
             ValueError,

@@ -176,7 +176,7 @@ def test_datasets_with_and_without_steps_equal_stock_keras(
     _fit_both(_FUNCTIONAL, {"x": data, "steps_per_epoch": steps})
 
 
-def test_shuffled_data_are_padded_at_the_end_of_an_epoch() -> None:
+def test_shuffled_data_are_padded_at_end_of_epoch() -> None:
     """The partial batch is the last of each epoch, whatever it has in it."""
     model = _FUNCTIONAL.compiled
     tf.random.set_seed(5)
@@ -269,7 +269,7 @@ def test_the_error_without_the_option_names_it(data: str) -> None:
                 model.fit(batches)
 
 
-def test_losses_that_are_sums_are_refused_where_rows_cannot_count_the_same() -> None:
+def test_sum_losses_are_refused_for_unequal_rows() -> None:
     with keras_models.strategy(2).scope():
         loss = tf.keras.losses.MeanSquaredError(reduction="sum", name="total")
         model = _FUNCTIONAL.compiled(loss=loss)

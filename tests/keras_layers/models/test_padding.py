@@ -45,7 +45,7 @@ def test_batches_are_padded_with_their_own_rows(rows: int, copies: list[int]) ->
     assert (found.full, found.sizes) == (4, ())
 
 
-def test_predictions_of_few_rows_have_the_shape_of_many() -> None:
+def test_predictions_of_few_rows_have_shape_of_many() -> None:
     few = _prepared(X[:3], Steps(1, 1, 1, False), programs.PREDICT, batch_size=8)
     assert few.dataset.element_spec.shape == (8, 3)
     # Losses do not: a batch without padding needs no branch.

@@ -87,7 +87,7 @@ class TestPredict:
                 assert found.shape == (rows, 2)
                 np.testing.assert_allclose(found, stock(X[:rows]), 1e-6, 1e-6)
 
-    def test_the_default_batch_size_and_one_program_for_all_numbers(self) -> None:
+    def test_default_batch_size_needs_one_program(self) -> None:
         stock = _FUNCTIONAL.compiled(run_eagerly=True)
         with keras_models.strategy().scope():
             model = _FUNCTIONAL.compiled()
@@ -253,7 +253,7 @@ class TestEvaluate:
     """`evaluate`."""
 
     @pytest.mark.parametrize("name", ["several_outputs", "text", "own_loss"])
-    def test_all_kinds_of_models_evaluate_any_number_of_rows(self, name: str) -> None:
+    def test_all_models_evaluate_any_number_of_rows(self, name: str) -> None:
         kind = KINDS[name]
         arguments = {**_DATA, "x": first(ROWS, kind.x), "y": first(ROWS, kind.y)}
         _evaluate(kind, arguments, compiled=lambda: {"steps_per_execution": 4})
@@ -355,7 +355,7 @@ class TestEvaluate:
             with pytest.raises(ValueError, match="partial batch of 2 instead of 4 rows"):
                 model.evaluate(**_DATA, verbose=0)
 
-    def test_metrics_start_from_zero_and_the_program_is_used_again(self) -> None:
+    def test_metrics_start_from_zero_with_reused_program(self) -> None:
         with keras_models.strategy().scope():
             model = _FUNCTIONAL.compiled(steps_per_execution=2)
             found = [model.evaluate(**_DATA, verbose=0) for _ in range(2)]
@@ -404,7 +404,7 @@ class TestDatasets:
         ],
         ids=["known_size", "unknown_size", "infinite", "in_the_middle", "fewer", "one_batch"],
     )
-    def test_datasets_are_predicted_and_evaluated_as_in_stock_keras(
+    def test_datasets_predict_and_evaluate_as_stock_keras(
         self, make: Callable[[], tf.data.Dataset], steps: int | None, replicas: int
     ) -> None:
         arguments = {"x": make(), "steps": steps}
@@ -435,7 +435,7 @@ class TestDatasets:
         ],
         ids=["ends", "empty"],
     )
-    def test_datasets_that_end_early_or_have_empty_batches_are_refused(
+    def test_early_ends_and_empty_batches_are_refused(
         self, make: Callable[[], tf.data.Dataset], phrase: str
     ) -> None:
         with keras_models.strategy().scope():

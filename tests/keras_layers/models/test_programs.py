@@ -68,7 +68,7 @@ def test_changes_make_programs_anew(
         del held
 
 
-def test_other_shapes_types_and_steps_make_programs_of_their_own() -> None:
+def test_other_shapes_types_and_steps_make_own_programs() -> None:
     with keras_models.strategy().scope():
         model = _KIND.compiled(steps_per_execution=2)
         for use in (
@@ -83,7 +83,7 @@ def test_other_shapes_types_and_steps_make_programs_of_their_own() -> None:
             assert keras_models.compilations() == before + 1
 
 
-def test_a_model_is_freed_with_its_programs_and_queues() -> None:
+def test_model_is_freed_with_its_programs_and_queues() -> None:
     def use() -> list[weakref.ref[Any]]:
         model = _KIND.compiled(steps_per_execution=2)
         _fit(model, validation_data=(X, Y))

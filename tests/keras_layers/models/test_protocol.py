@@ -11,7 +11,7 @@ from tests.support.models.keras_models import BATCH, X, Y
 
 
 @pytest.mark.parametrize("name", ["sequential", "functional", "subclass"])
-def test_a_model_made_in_the_scope_has_all_that_running_it_needs(name: str) -> None:
+def test_model_made_in_scope_can_run(name: str) -> None:
     with keras_models.strategy().scope():
         model = keras_models.KINDS[name].compiled()
         model.fit(X[:BATCH], Y[:BATCH], BATCH, verbose=0)

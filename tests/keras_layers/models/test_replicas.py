@@ -88,7 +88,7 @@ def test_batches_are_counted_for_each_replica() -> None:
 
 
 @pytest.mark.parametrize("data", ["memory", "dataset"])
-def test_batches_that_do_not_divide_are_left_out_of_each_epoch(data: str) -> None:
+def test_indivisible_batches_are_dropped_each_epoch(data: str) -> None:
     x, y = X[:14], Y[:14]  # 7 batches, of which 6 are used
     fit: dict[str, Any] = {"x": x, "y": y}
     if data == "dataset":
@@ -208,7 +208,7 @@ def test_a_model_has_as_many_replicas_as_fit(available: int, ipus: int, factor: 
     assert replicas_lib.replication_factor(0, ipus) == factor
 
 
-def test_a_model_may_need_more_ipus_than_there_are() -> None:
+def test_model_may_need_more_ipus_than_there_are() -> None:
     keras_models.strategy(2)
     with pytest.raises(ValueError, match="requires a multiple of 4 IPUs.* to 4, 8 or 16"):
         replicas_lib.replication_factor(0, 3)

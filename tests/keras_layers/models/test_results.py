@@ -32,7 +32,7 @@ def test_without_padding_everything_is_joined() -> None:
     np.testing.assert_array_equal(joined(value[:, :, 0, 0], None, 0), [0, 6, 12, 18])
 
 
-def test_logs_are_those_of_the_last_step_with_data() -> None:
+def test_logs_are_those_of_last_step_with_data() -> None:
     logs = ReplicaLogs(3)
     rows = np.array([[4, 4, 0], [2, 0, 0]])
     logs.add_execution({"a": np.array([[1.0, 2.0, 0.0], [3.0, 0.0, 0.0]])}, rows)

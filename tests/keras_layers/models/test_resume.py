@@ -83,7 +83,7 @@ def train(folder: Path, form: str, *callbacks: Any) -> tuple[tf.keras.Model, int
 
 
 @pytest.mark.parametrize("form", ["whole", "weights"])
-def test_a_killed_training_ends_as_one_that_was_not(tmp_path: Path, form: str) -> None:
+def test_killed_training_ends_as_one_that_was_not(tmp_path: Path, form: str) -> None:
     interrupted, straight = tmp_path / "interrupted", tmp_path / "straight"
     interrupted.mkdir()
     straight.mkdir()

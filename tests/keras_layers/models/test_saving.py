@@ -324,7 +324,7 @@ class TestOptionsAreKept:
                 },
             )
 
-    def test_of_a_saved_model_whose_class_is_not_known(self, tmp_path: Path) -> None:
+    def test_of_saved_model_whose_class_is_not_known(self, tmp_path: Path) -> None:
         with ipu():
             set_options(subclass()).save(tmp_path / "first")
             first = tf.keras.models.load_model(tmp_path / "first", compile=False)
@@ -334,9 +334,7 @@ class TestOptionsAreKept:
             second = tf.keras.models.load_model(tmp_path / "second", compile=False)
             assert_options(second, {**OPTIONS, "asynchronous_callbacks": False})
 
-    def test_a_class_whose_constructor_has_arguments_runs_when_it_is_loaded(
-        self, tmp_path: Path
-    ) -> None:
+    def test_class_with_constructor_arguments_runs_when_loaded(self, tmp_path: Path) -> None:
         class Scaled(tf.keras.Model):
             def __init__(self, units: int) -> None:
                 super().__init__()
@@ -421,7 +419,7 @@ class TestSubclassesOfOtherForms:
             model = set_options(tf.keras.Sequential([tf.keras.layers.Dense(2)]))
             assert_options(tf.keras.Sequential.from_config(model.get_config()), OPTIONS)
 
-    def test_an_old_configuration_of_a_sequential_model_is_loaded(self) -> None:
+    def test_old_configuration_of_a_sequential_model_is_loaded(self) -> None:
         with ipu():
             layers = sequential().get_config()["layers"]
             model = tf.keras.Sequential.from_config({"name": "old", "layers": layers})
@@ -432,9 +430,7 @@ class TestStockKeras:
     """Configurations are those of stock Keras, and it loads what was saved."""
 
     @pytest.mark.parametrize("kind", KINDS)
-    def test_the_serialized_form_is_that_of_stock_keras_with_options(
-        self, kind: Callable[[], Any]
-    ) -> None:
+    def test_serialized_form_extends_stock_keras(self, kind: Callable[[], Any]) -> None:
         expected = serialization_lib.serialize_keras_object(kind())
         with ipu():
             model = set_options(kind())
@@ -501,7 +497,7 @@ class TestStockKeras:
             model.save(tmp_path / "folder")
         assert b"device:IPU:" not in (tmp_path / "folder" / "saved_model.pb").read_bytes()
 
-    def test_is_as_it_was_when_the_scope_is_left(self) -> None:
+    def test_is_as_it_was_when_scope_is_left(self) -> None:
         places = [(owner, name) for owner, name, _ in saving.patches()]
         before = [vars(owner)[name] for owner, name in places]
         strategy = ipu_strategy.IPUStrategy()
@@ -546,7 +542,7 @@ class TestWeights:
         ],
     )
     @pytest.mark.parametrize("to_ipu", [False, True])
-    def test_weights_of_stock_keras_and_the_ipu_are_interchangeable(
+    def test_weights_of_stock_keras_and_ipu_are_interchangeable(
         self, file: str, optimizer: str, to_ipu: bool, tmp_path: Path
     ) -> None:
         scopes = [contextlib.nullcontext, ipu] if to_ipu else [ipu, contextlib.nullcontext]

@@ -81,9 +81,7 @@ class TestModels:
         assert model.predict(X, BATCH, verbose=0).shape == Y.shape
 
     @pytest.mark.parametrize("generation", [tf.keras.optimizers, tf.keras.optimizers.legacy])
-    def test_a_model_may_be_used_with_another_strategy_for_its_device(
-        self, generation: Any
-    ) -> None:
+    def test_model_may_use_another_strategy(self, generation: Any) -> None:
         def train(model: tf.keras.Model, optimizer: Any = None) -> None:
             if optimizer is not None:
                 model.compile(optimizer, "mse", metrics=["mae"])
@@ -172,7 +170,7 @@ class TestOptimizers:
             with pytest.raises(ValueError, match="The optimizer '.*' .* was created inside a diff"):
                 _built().compile(optimizer, "mse")
 
-    def test_an_optimizer_of_a_model_on_the_host_is_refused(self) -> None:
+    def test_optimizer_of_a_model_on_host_is_refused(self) -> None:
         for optimizer in (tf.keras.optimizers.Adam(), tf.keras.optimizers.legacy.Adam()):
             used = _built()
             used.compile(optimizer, "mse")
@@ -181,7 +179,7 @@ class TestOptimizers:
                 with pytest.raises(ValueError, match="The optimizer 'Adam'"):
                     _built().compile(optimizer, "mse")
 
-    def test_an_optimizer_is_refused_with_stock_keras_on_the_device(self) -> None:
+    def test_optimizer_is_refused_with_stock_keras_on_device(self) -> None:
         optimizer = tf.keras.optimizers.Adam()
         with keras_models.strategy(enable_keras_extensions=False).scope():
             model = _built()
@@ -220,7 +218,7 @@ class TestOtherParts:
                 model.fit(X, Y, BATCH, verbose=0)
         assert "inside `with strategy.scope():`" in str(error.value)
 
-    def test_a_metric_of_another_strategy_for_the_device_is_accepted(self) -> None:
+    def test_metric_of_another_strategy_for_device_is_accepted(self) -> None:
         with keras_models.strategy().scope():
             metric = tf.keras.metrics.MeanAbsoluteError()
         with ipu_strategy.IPUStrategy().scope():

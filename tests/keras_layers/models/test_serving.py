@@ -240,7 +240,7 @@ class TestBatchSize:
     @pytest.mark.parametrize(
         ("built_with", "given", "expected"), [(None, 3, 3), (4, None, 4), (4, 3, 3)]
     )
-    def test_the_batch_size_is_given_or_that_of_the_model(
+    def test_batch_size_is_given_or_that_of_model(
         self, tmp_path: Path, built_with: Any, given: Any, expected: int
     ) -> None:
         with strategy().scope():

@@ -377,7 +377,7 @@ class TestArguments:
             ("initial_loss_scaling_factor", 2, False),
         ],
     )
-    def test_what_the_histogram_means_is_set_with_a_reset(
+    def test_what_histogram_means_is_set_with_a_reset(
         self, name: str, value: Any, resets: bool
     ) -> None:
         opt = optimizers.ALSOptimizer(

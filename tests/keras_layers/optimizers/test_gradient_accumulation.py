@@ -62,7 +62,7 @@ def _expected(opt: Any, groups: np.ndarray, scale: float = 1) -> np.ndarray:
 @pytest.mark.parametrize(
     ("method", "count"), [("sum", 1), ("SUM", 2), ("mean", 1), ("running_mean", 1)]
 )
-def test_several_mini_batches_make_the_update_of_their_sum_or_mean(
+def test_mini_batches_update_by_sum_or_mean(
     method: str, count: int, inner: str, generation: str
 ) -> None:
     data = training.targets(6 * count).reshape(6, count, 2, 3)
@@ -236,7 +236,7 @@ class TestErrors:
             opt.minimize(lambda: weight * 2, [weight])
 
     @pytest.mark.parametrize("iterations", [0, 3])
-    def test_loops_that_are_missing_or_of_no_multiple_are_refused(self, iterations: int) -> None:
+    def test_loops_missing_or_of_no_multiple_are_refused(self, iterations: int) -> None:
         phrase = "evenly divide" if iterations else "which is not inside a training loop"
         replicas.configure(1)
         strategy = ipu_strategy.IPUStrategy()

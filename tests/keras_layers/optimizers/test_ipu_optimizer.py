@@ -87,7 +87,7 @@ def test_hyperparameters_are_those_of_the_wrapped_optimizer(wrapper: str, genera
 
 
 @each_eager_wrapper
-def test_state_of_legacy_optimizers_is_that_of_the_wrapped_one(wrapper: str) -> None:
+def test_legacy_optimizer_state_equals_wrapped_one(wrapper: str) -> None:
     inner = keras.optimizers.legacy.SGD(0.1, momentum=0.5)
     opt = training.WRAPPERS[wrapper](inner)
     weight = tf.Variable([1.0, 2.0])
@@ -101,7 +101,7 @@ def test_state_of_legacy_optimizers_is_that_of_the_wrapped_one(wrapper: str) -> 
 
 
 @each_eager_wrapper
-def test_state_of_new_optimizers_is_that_of_the_wrapped_one(wrapper: str) -> None:
+def test_new_optimizer_state_equals_wrapped_one(wrapper: str) -> None:
     inner = keras.optimizers.Adam(0.1, weight_decay=0.1, use_ema=True)
     opt = training.WRAPPERS[wrapper](inner)
     weight = tf.Variable([1.0, 2.0])

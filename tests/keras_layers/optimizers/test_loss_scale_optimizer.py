@@ -47,7 +47,7 @@ def test_scaled_training_equals_unscaled_training(
 
 
 @each_generation
-def test_all_replicas_skip_a_step_that_one_cannot_make(generation: str) -> None:
+def test_all_replicas_skip_step_that_one_cannot_make(generation: str) -> None:
     def step(opt: Any, weight: tf.Variable, target: tf.Tensor) -> None:
         with tf.GradientTape() as tape:
             value = tf.reduce_sum(weight * target)

@@ -174,7 +174,7 @@ def test_a_reset_forgets_stages_from_scopes(kind: str) -> None:
     assert not model._is_pipelined() and set(stages(model)) == {None}
 
 
-def test_the_root_has_stages_of_its_own_for_nested_models() -> None:
+def test_root_has_own_stages_for_nested_models() -> None:
     inner = tf.keras.Sequential([dense(4, 1), dense(4, 2)])
     inner.set_pipeline_stage_assignment([0, 0])
     model = tf.keras.Sequential([inner, dense(4, 3)])
@@ -187,7 +187,7 @@ def test_the_root_has_stages_of_its_own_for_nested_models() -> None:
     assert stages(inner) == [0, 0]
 
 
-def test_a_scope_around_the_call_of_a_model_does_not_reach_its_layers() -> None:
+def test_scope_around_model_call_skips_layers() -> None:
     inner = tf.keras.Sequential([dense(4, 1)])
     inputs = layers.Input((4,))
     with PipelineStage(0):
@@ -276,7 +276,7 @@ class TestErrors:
             model.set_pipeline_stage_assignment(elements)
 
     @pytest.mark.parametrize("kind", ["functional", "subclass", "nested"])
-    def test_a_layer_before_what_it_depends_on_is_refused(self, kind: str) -> None:
+    def test_layer_before_what_it_depends_on_is_refused(self, kind: str) -> None:
         model, elements = self.make(kind)
         next(assignment.layer_elements(elements)).pipeline_stage = 2
         match = "has a dependency from a pipeline stage which has not yet been executed"
@@ -367,7 +367,7 @@ class TestBuild:
             lambda: tf.keras.Input((4,)),
         ],
     )
-    def test_a_subclass_is_built_for_any_form_of_shape(self, shape: Callable[[], Any]) -> None:
+    def test_subclass_is_built_for_any_form_of_shape(self, shape: Callable[[], Any]) -> None:
         model = self.Plain()
         model.build(shape())
         assert len(model.weights) == 4 and stages(model) == [None, None]
@@ -407,7 +407,7 @@ class TestBuild:
         with pytest.raises(RuntimeError, match="first"):
             model.get_pipeline_stage_assignment()
 
-    def test_building_again_keeps_the_assignment_of_the_same_graph(self) -> None:
+    def test_building_again_keeps_the_assignment_of_same_graph(self) -> None:
         model = self.Plain()
         model.build((2, 4))
         elements = model.get_pipeline_stage_assignment()
@@ -473,7 +473,7 @@ class TestElements:
         assert isinstance(nested, assignment.PipelineStageAssignment)
 
 
-def test_losses_of_a_functional_model_are_in_the_stage_of_their_tensor() -> None:
+def test_functional_losses_are_in_stage_of_tensor() -> None:
     model = MODELS["functional"]()
     model.add_loss(model.get_layer("b").output)
     assert shown(model.get_pipeline_stage_assignment())[-1][2] == 0

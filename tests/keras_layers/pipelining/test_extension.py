@@ -61,7 +61,7 @@ def test_nested_models_have_rows_of_their_own() -> None:
     ]
 
 
-def test_a_sequential_model_has_a_row_for_each_layer(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sequential_model_has_a_row_for_each_layer(capsys: pytest.CaptureFixture[str]) -> None:
     with keras_pipelines.strategy(1).scope():
         MODELS["sequential"]().print_pipeline_stage_assignment_summary()
     lines = capsys.readouterr().out.splitlines()

@@ -116,7 +116,7 @@ def adds_a_metric(stage: Any = PipelineStage) -> tf.keras.Model:
     [(MODELS["functional"], "c"), (MODELS["subclass"], "subclass"), (adds_a_metric, "adds")],
     ids=["activity_regularizer", "add_loss", "add_metric"],
 )
-def test_layers_that_add_losses_or_metrics_are_refused_with_padding(
+def test_layers_adding_losses_are_refused_with_padding(
     make: Any, named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warnings: list[str] = []

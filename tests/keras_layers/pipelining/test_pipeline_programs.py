@@ -71,7 +71,7 @@ def test_a_stage_without_layer_is_refused(mode: str, numbers: tuple[int, int]) -
             run(model, mode)
 
 
-def test_a_layer_before_what_it_depends_on_is_refused() -> None:
+def test_layer_before_what_it_depends_on_is_refused() -> None:
     with keras_pipelines.strategy(2).scope():
         x = inputs = tf.keras.Input((4,))
         for stage in (0, 1, 0):
@@ -154,7 +154,7 @@ def test_fewer_ipus_than_stages_are_refused() -> None:
             run(model, "predict")
 
 
-def test_a_subclass_with_other_layers_in_training_is_refused() -> None:
+def test_subclass_with_other_layers_in_training_is_refused() -> None:
     class Changing(tf.keras.Model):
         def __init__(self) -> None:
             super().__init__()

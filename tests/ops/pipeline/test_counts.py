@@ -118,7 +118,7 @@ def test_a_fed_count_works_in_a_strategy() -> None:
 
 
 @pytest.mark.parametrize(("count", "planned"), [(12, 12), (_fed(12), 4)])
-def test_the_plan_has_the_number_or_the_fewest_possible(count: Any, planned: int) -> None:
+def test_plan_has_the_number_or_the_fewest_possible(count: Any, planned: int) -> None:
     pipelines.run(pipelines.stages(2), pipelines.data(12), count=count)
     (executable,) = cache.executables()
     assert executable.pipeline is not None

@@ -318,7 +318,7 @@ def test_variables_after_a_tape_are_refused() -> None:
     output.variables = [WEIGHT]
 
 
-def test_a_keras_optimizer_has_to_know_what_to_train() -> None:
+def test_keras_optimizer_has_to_know_what_to_train() -> None:
     pipelining_ops.OptimizerFunctionOutput(KERAS, None)
     with pytest.raises(RuntimeError, match="pass `variables` or a `tape`"):
         _run(

@@ -56,7 +56,7 @@ def test_inference_sends_a_bare_tensor() -> None:
     np.testing.assert_array_equal(_run(_single), 2 * BATCHES + 1)
 
 
-def test_inference_sends_a_list_of_one_in_tensorflow_1(tensorflow_1: None) -> None:
+def test_inference_sends_list_of_one_in_tensorflow_1(tensorflow_1: None) -> None:
     (got,) = _run(_single)
     np.testing.assert_array_equal(got, 2 * BATCHES + 1)
     # An argument that the SDKs of TensorFlow 1 do not have: a program for later ones.
@@ -124,7 +124,7 @@ def test_a_full_mask_needs_no_outfeed() -> None:
 
 
 @pytest.mark.parametrize("mask", [None, [True, False]])
-def test_training_needs_an_outfeed_for_what_is_not_masked(mask: Any) -> None:
+def test_training_needs_outfeed_for_what_is_not_masked(mask: Any) -> None:
     with pytest.raises(ValueError, match="The last computational stage has tensor outputs: .*:0"):
         _run(_trained, opt="sgd", has_outfeed=False, outfeed_mask=mask)
 

@@ -29,7 +29,7 @@ def sizes(workload, outlining=True):
 
 
 @pytest.mark.parametrize("count", [2, 7])
-def test_equal_layers_have_the_code_and_the_vertices_of_one(count):
+def test_equal_layers_have_code_and_vertices_of_one(count):
     assert sizes(layers(*[256] * count)) == sizes(layers(256))
 
 
@@ -41,7 +41,7 @@ def test_without_outlining_each_layer_has_its_own():
     assert three["vertex code"] == one["vertex code"]
 
 
-def test_layers_of_other_shapes_share_nothing_but_vertex_types():
+def test_layers_of_other_shapes_share_vertex_types_only():
     one, both = sizes(layers(256)), sizes(layers(256, 512))
     assert both["vertex state"] > one["vertex state"]
     assert both["exchange code"] > one["exchange code"]

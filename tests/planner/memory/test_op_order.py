@@ -106,7 +106,7 @@ def test_ops_nearest_to_a_result_run_first():
     assert names(make.workload(), "SHORTEST_PATH")[0] == "near"
 
 
-def test_updates_come_as_soon_as_their_gradient_is_there():
+def test_updates_come_when_gradient_is_ready():
     found = names(training_step(layers=4), "CHOOSE_BEST")
     for layer in range(4):
         gradient = found.index(f"gradients/dense{layer}/MatMul_1")

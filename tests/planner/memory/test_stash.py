@@ -105,7 +105,7 @@ def test_checkpoints_are_kept(monkeypatch):
 
 
 @pytest.mark.parametrize(("every", "most"), [(None, 10), (4, 7), (2, 7), (1, 10)])
-def test_what_is_between_two_checkpoints_is_made_again_at_once(monkeypatch, every, most):
+def test_ops_between_checkpoints_are_recomputed_at_once(monkeypatch, every, most):
     # With two gradients there are: of eight layers, the checkpoints whose gradient is not made yet,
     # and all layers of the last part. Of parts of four that is one checkpoint and four layers.
     monkeypatch.setattr(catalogue, "cost_of", lambda spec, resources: FREE)
@@ -125,7 +125,7 @@ def _most_in_backward(workload):
     return found.live_bytes[back].max() / TENSOR
 
 
-def test_squares_of_activations_do_not_bring_them_back_early(monkeypatch):
+def test_activation_squares_do_not_restore_them_early(monkeypatch):
     # A square in the backward pass needs no gradient, so programs may have it anywhere.
     monkeypatch.setattr(catalogue, "cost_of", lambda spec, resources: FREE)
     peaks = []
@@ -203,7 +203,7 @@ def test_recomputation_never_raises_memory(workload):
     assert sum(stashes(workload, recompute=True)) <= sum(stashes(workload))
 
 
-def test_what_is_only_passed_on_is_stashed_by_the_next_stage(monkeypatch):
+def test_passed_on_values_are_stashed_by_next_stage(monkeypatch):
     # The first stage ends with a checkpoint, from which only the second one starts.
     monkeypatch.setattr(catalogue, "cost_of", lambda spec, resources: FREE)
     assert stashes(_with_dropout("Relu", last_checkpoint=True), recompute=True)[0] == 2 * TENSOR

@@ -88,7 +88,7 @@ def test_always_live_is_list_scheduling(sizes, tiles):
 
 @given(sizes=SIZES, tiles=TILES, drop=st.integers(0, 11), less=st.integers(0, 3000))
 @FAST
-def test_more_tiles_or_less_memory_never_raise_the_fullest_tile(sizes, tiles, drop, less):
+def test_fullest_tile_never_rises_with_tiles(sizes, tiles, drop, less):
     def fullest(of, number):
         layout = Layout(number)
         return layout.total([layout.add(size) for size in of], layout.order())[0]

@@ -44,7 +44,7 @@ def adam():
     return make.workload()
 
 
-def test_an_optimizer_is_a_map_for_each_variable_it_writes():
+def test_optimizer_is_map_for_each_variable_it_writes():
     workload = adam()
     maps = fused_maps.find(workload)
     types = {tuple(workload.ops[index].type for index in ops) for ops in maps.ops.values()}
@@ -55,7 +55,7 @@ def test_an_optimizer_is_a_map_for_each_variable_it_writes():
     }
 
 
-def test_a_map_costs_what_its_expression_does_at_its_last_op():
+def test_map_costs_its_expression_at_last_op():
     workload = adam()
     costs = costs_of(workload, Settings(BOW))
     by_themselves = costs_of(workload, Settings(BOW), NONE)
@@ -90,7 +90,7 @@ def test_what_stays_in_registers_takes_no_memory():
     ],
     ids=str,
 )
-def test_ops_that_are_not_run_together_are_no_map(change):
+def test_ops_not_run_together_are_no_map(change):
     make = Builder(ipus=2)
     x = make.input("x", SHAPE)
     fused(make, "Mul", [fused(make, "AddV2", [x, x], SHAPE), x], SHAPE)
@@ -100,7 +100,7 @@ def test_ops_that_are_not_run_together_are_no_map(change):
     assert not fused_maps.find(dataclasses.replace(workload, ops=ops)).ops
 
 
-def test_functions_of_layers_are_no_maps_but_what_is_assigned_is():
+def test_layer_functions_are_no_maps_but_assignments_are():
     make = Builder()
     x, moving = make.input("x", SHAPE), make.variable("moving", SHAPE)
     make.op("Mul", [make.op("AddV2", [x, x], SHAPE), x], SHAPE)
@@ -143,7 +143,7 @@ def test_a_map_has_one_op_that_broadcasts():
     assert not fused_maps.find(make.workload()).ops
 
 
-def test_ops_inside_and_outside_of_a_loop_are_no_map():
+def test_ops_across_loop_border_are_no_map():
     make = Builder()
     x = make.input("x", SHAPE)
     outside = fused(make, "Neg", [x], SHAPE)
@@ -202,7 +202,7 @@ def test_a_map_never_costs_more_than_its_ops(workload, chip, io):
 
 @SMALL
 @given(workload=elementwise_programs())
-def test_a_program_with_maps_needs_no_more_time_or_memory(workload):
+def test_maps_need_no_more_time_or_memory(workload):
     planner, apart = Planner(workload), Planner(workload)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fused_maps, "find", lambda _: NONE)

@@ -92,7 +92,7 @@ def test_the_gradient_is_one_vertex_of_its_own():
     )
 
 
-def test_its_last_op_has_the_cost_of_the_vertex():
+def test_its_last_op_has_cost_of_vertex():
     workload = Gelu().gradient().make.workload()
     costs = costs_of(workload, Settings(BOW))
     for found in gelu.find(workload):

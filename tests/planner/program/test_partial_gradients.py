@@ -64,7 +64,7 @@ def test_gradients_that_have_to_wait(change):
     assert names(tied(change)) == []
 
 
-def test_such_a_gradient_does_not_wait_for_the_others(monkeypatch):
+def test_such_a_gradient_does_not_wait_for_others(monkeypatch):
     workload = tied(parts=3)
 
     def waiting():

@@ -8,7 +8,7 @@ from tensorflow_ipu.planner.program import placed_workload
 from tests.support.planner.workloads import Builder, pipeline, training_step
 
 
-def test_without_stages_all_is_where_it_is_said_to_be():
+def test_without_stages_ops_stay_as_placed():
     workload = training_step()
     found = placed_workload.place(workload).placement
     assert found.ipus == 1

@@ -50,12 +50,12 @@ def gelu(make, x):
     make.op("Cast", [made], SHAPE, "float16", name="end", **BACK)
 
 
-def test_a_chain_in_float32_needs_its_float16_input_only():
+def test_chain_in_float32_needs_its_float16_input_only():
     # What the backward pass makes of two float16 tensors takes as much as both.
     assert remade(program(gelu)) == {"wide", "tanh", "product", "gradient"}
 
 
-def test_those_that_read_a_result_read_what_it_is_made_of():
+def test_readers_of_result_read_its_operands():
     workload = program(gelu)
     reads = {
         (workload.ops[op].name, workload.buffers[buffer].name)
@@ -86,7 +86,7 @@ def moments(make, x):
 @pytest.mark.parametrize(
     ("body", "names"), [(mask, {"drawn", "mask"}), (moments, {"whole", "same"})]
 )
-def test_masks_need_a_seed_and_broadcasts_a_small_tensor(body, names):
+def test_masks_need_seed_and_broadcasts_small_tensor(body, names):
     assert remade(program(body)) == names
 
 
@@ -123,7 +123,7 @@ def _chain(change):
     return body
 
 
-def test_a_wide_result_of_one_tensor_is_made_again():
+def test_wide_result_of_one_tensor_is_made_again():
     assert "wide" in remade(program(_chain("")))
 
 

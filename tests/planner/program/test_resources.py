@@ -74,7 +74,7 @@ def test_options_of_one_library_leave_the_others(op_type, proportion):
 
 
 @pytest.mark.parametrize("fault", [ValueError, IndexError, ZeroDivisionError])
-def test_a_fault_of_a_cost_rule_names_the_op(monkeypatch, fault):
+def test_fault_of_a_cost_rule_names_the_op(monkeypatch, fault):
     def cost_of(spec, resources):
         raise fault("no such thing")
 

@@ -61,7 +61,7 @@ def test_the_smallest_region_around_ops_is_found():
     assert structure.enclosing(ops, [1, 7]) == (0, 8)
 
 
-def test_what_a_function_has_is_there_once_for_each_ipu_that_calls_it():
+def test_function_contents_exist_once_per_calling_ipu():
     make = Builder()
     for ipu, outlined in ((0, "f"), (0, "f"), (1, "f"), (0, None), (0, "g")):
         attributes = {} if outlined is None else {"outlined": outlined}

@@ -53,7 +53,7 @@ def test_utilization_is_the_share_of_the_published_peak(dtype, partials, peak):
         ("MatMul", ("bfloat16", "bfloat16"), {}, 87.2e12),
     ],
 )
-def test_the_peak_is_that_of_the_types_that_are_multiplied(op_type, dtypes, attributes, peak):
+def test_peak_equals_that_of_types_that_are_multiplied(op_type, dtypes, attributes, peak):
     make = Builder()
     inputs = [make.buffer(f"x{i}", (4, 4), dtype) for i, dtype in enumerate(dtypes)]
     op(make, 1850, inputs, op_type=op_type, flops=10**8, attributes=attributes)
@@ -74,7 +74,7 @@ def test_an_empty_program_has_no_rates():
     assert (found.flops, found.flops_per_second, found.utilisation) == (0, 0.0, 0.0)
 
 
-def test_ops_of_a_map_count_though_their_last_one_has_the_cost():
+def test_mapped_ops_count_though_last_has_cost():
     make = Builder()
     x = make.variable("x", (64,))
     y = make.op("Mul", [x, x], (64,), phase="update", flops=64)

@@ -54,7 +54,7 @@ def test_cycles_of_feeds_by_hand():
     }
 
 
-def test_a_launch_is_no_shorter_than_what_the_host_sends():
+def test_launch_is_no_shorter_than_what_host_sends():
     make = Builder()
     make.op("IpuInfeedDequeue", [], SHAPE, name="in", runs=10)
     made = Planner(make.workload()).timeline(SETTINGS)
@@ -157,7 +157,7 @@ def state_off_chip(split=1):
 
 
 @pytest.mark.parametrize("split", [1, 4])
-def test_state_off_chip_comes_and_goes_once_per_update(split):
+def test_state_off_chip_moves_once_per_update(split):
     made = Planner(state_off_chip(split)).timeline(SETTINGS.replace(replicas=4))
     each = streaming_cycles(BYTES / split, BOW)
     assert made.by_kind["streaming"] == pytest.approx(2 * 2 * each)
@@ -170,7 +170,7 @@ def test_state_off_chip_comes_and_goes_once_per_update(split):
     assert kinds == ["compute", "streaming", "streaming"]
 
 
-def test_streaming_goes_on_beside_the_computation_with_io_tiles():
+def test_streaming_goes_on_beside_computation_with_io_tiles():
     io = SETTINGS.replace(io_tiles=32, place_ops_on_io_tiles=True)
     made = Planner(state_off_chip()).timeline(io)
     assert made.by_kind["streaming"] == pytest.approx(2 * streaming_cycles(BYTES, BOW))

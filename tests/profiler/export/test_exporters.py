@@ -124,7 +124,7 @@ def test_the_trace_names_its_tracks(plan: Plan) -> None:
     assert set(_slices(trace)) <= named
 
 
-def test_transfers_longer_than_a_launch_still_do_not_overlap() -> None:
+def test_transfers_longer_than_launch_still_do_not_overlap() -> None:
     plan = plans.plan()
     long = plan.timeline.transfers[0]._replace(runs=100)
     timeline = dataclasses.replace(plan.timeline, transfers=(long, *plan.timeline.transfers[1:]))

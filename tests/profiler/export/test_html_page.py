@@ -76,7 +76,7 @@ def test_the_page_is_whole_and_stands_alone(plan: Plan) -> None:
 
 
 @each_plan
-def test_the_policy_names_the_only_script_and_style_and_allows_nothing_else(plan: Plan) -> None:
+def test_policy_allows_only_named_script_and_style(plan: Plan) -> None:
     page = Page(html_page.report_page(Report.from_plan(plan)))
     rules = dict(rule.strip().split(" ", 1) for rule in page.policy.split(";"))
     assert rules["default-src"] == "'none'"
@@ -89,7 +89,7 @@ def test_the_policy_names_the_only_script_and_style_and_allows_nothing_else(plan
 
 
 @each_plan
-def test_the_data_in_the_page_is_that_of_the_report(plan: Plan) -> None:
+def test_data_in_page_equals_that_of_report(plan: Plan) -> None:
     report = Report.from_plan(plan, {"engine": {"x": pages.HOSTILE}})
     data = Page(html_page.report_page(report)).contents["script"][0]
     assert "<" not in data
@@ -103,7 +103,7 @@ def test_no_text_leaves_the_element_of_the_data(text: str) -> None:
 
 
 @each_plan
-def test_the_tables_without_javascript_have_the_numbers_of_the_plan(plan: Plan) -> None:
+def test_tables_without_javascript_have_numbers_of_plan(plan: Plan) -> None:
     page = Page(html_page.report_page(Report.from_plan(plan)))
     rows = {tuple(row[:2]): row for row in page.rows}
     for memory in plan.memory:
@@ -123,7 +123,7 @@ def test_the_tables_without_javascript_have_the_numbers_of_the_plan(plan: Plan) 
         assert rows[transfer.name, transfer.kind][3] == f"{transfer.num_bytes:,}"
 
 
-def test_the_page_says_that_a_program_does_not_fit() -> None:
+def test_page_says_that_a_program_does_not_fit() -> None:
     verdict = "does not fit</span>"
     assert verdict in html_page.report_page(Report.from_plan(PLANS["oom"]))
     assert verdict not in html_page.report_page(Report.from_plan(PLANS["replicas"]))
@@ -138,7 +138,7 @@ def test_notebooks_show_the_page_in_a_frame(plan: Plan) -> None:
     assert html.unescape(source) == html_page.report_page(report)
 
 
-def test_notebooks_get_the_main_numbers_of_a_report_too_large_for_them(monkeypatch) -> None:
+def test_notebooks_get_main_numbers_of_large_report(monkeypatch) -> None:
     monkeypatch.setattr(html_page, "_MOST_CHARACTERS", 1000)
     text = Report.from_plan(PLANS["replicas"])._repr_html_()
     assert "iframe" not in text and "1,000 cycles" in text and "--format html" in text
@@ -162,6 +162,6 @@ def test_a_comparison_has_the_numbers_of_both() -> None:
     assert page.contents["script"][1].rstrip().endswith("showDifferences();\n})();")
 
 
-def test_a_comparison_of_equal_reports_is_a_page_too() -> None:
+def test_comparison_of_equal_reports_is_a_page_too() -> None:
     report = Report.from_plan(plans.plan())
     assert Page(html_page.comparison_page(report, report)).contents["script"]

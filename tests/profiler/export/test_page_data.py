@@ -53,7 +53,7 @@ def of_stretch(size: int, table: dict) -> np.ndarray:
     recompute=st.booleans(),
 )
 @FAST
-def test_births_and_deaths_make_the_curve_and_the_tiles(workload, io_tiles, recompute):
+def test_births_and_deaths_make_curve_and_tiles(workload, io_tiles, recompute):
     made = plan(workload, Settings(io_tiles=io_tiles, recompute=recompute))
     tables = memory_tables(made, Report.from_plan(made).view.details, Texts())
     for memory, table in zip(made.memory, json.loads(json.dumps(tables))):
@@ -82,7 +82,7 @@ def test_births_and_deaths_make_the_curve_and_the_tiles(workload, io_tiles, reco
         assert np.array_equal(expanded(table["peak"]), memory.peak)
 
 
-def test_a_report_with_other_memory_says_so_and_is_consistent():
+def test_report_with_other_memory_is_consistent():
     made = plans.plan()
     (table,) = memory_tables(made, Report.from_plan(made).view.details, Texts())
     assert not table["matches"]
@@ -97,7 +97,7 @@ def test_runs_of_equal_numbers(values, pairs):
     assert runs(np.array(values, np.int64)) == pairs
 
 
-def test_tensors_at_a_step_add_up_to_the_liveness():
+def test_tensors_at_a_step_add_up_to_liveness():
     report = Report.from_plan(plan(training_step(), Settings()))
     (memory,) = report.plan.memory
     for step in range(len(memory.live_ops)):
@@ -110,7 +110,7 @@ def test_tensors_at_a_step_add_up_to_the_liveness():
     assert "w0" in {t.name for t in report.tensors_at(0) if t.born is None}
 
 
-def test_tensors_on_the_fullest_tile_add_up_to_its_bytes():
+def test_tensors_on_fullest_tile_add_up():
     report = Report.from_plan(plan(training_step(), Settings()))
     worst = report.plan.fullest
     found = report.tensors_on(worst.worst_tile)
@@ -170,7 +170,7 @@ def check(numbers: list, count: int) -> None:
     assert all(0 <= number < count for number in numbers if number is not None)
 
 
-def test_columns_are_of_one_length_and_positions_are_of_something(report):
+def test_columns_have_equal_length_and_valid_positions(report):
     data = read(page_data(report))
     found = tables(data)
     counts = {}

@@ -95,7 +95,7 @@ class TestViews:
         for kind, cycles in report.plan.timeline.by_kind.items():
             assert f"{kind}\n{cycles:,.0f}" in text or not cycles
 
-    def test_what_does_not_fit_has_what_to_write_first(self, show, tmp_path):
+    def test_misfit_names_first_change_to_write(self, show, tmp_path):
         large = pages.report(width=2048, tiles=16)
         path = tmp_path / "large.html"
         path.write_text(html_page.report_page(large), encoding="utf-8")
@@ -107,7 +107,7 @@ class TestViews:
             line.locator("summary").click()
             assert line.locator("pre").inner_text() == remedy["instruction"]
 
-    def test_operations_have_the_cycles_of_the_plan_the_most_expensive_first(self, show, report):
+    def test_operations_have_cycles_of_plan_most_expensive_first(self, show, report):
         with show("view=operations") as page:
             found = {row[0]: number(row[1]) for row in rows(page)}
             cycles = list(found.values())
@@ -144,7 +144,7 @@ class TestViews:
             page.get_by_label("bound by").select_option("host")
             assert rows(page) == [] and page.locator(".view.shown .empty").is_visible()
 
-    def test_the_program_is_a_tree_of_loops_and_their_ops(self, show, report):
+    def test_program_is_tree_of_loops_and_their_ops(self, show, report):
         with show("view=program") as page:
             found = {row[0].strip("▾▸▣⟳ "): row for row in rows(page)}
             loop = found["repeat/while"]
@@ -159,7 +159,7 @@ class TestViews:
 
 
 class TestClicks:
-    def test_they_lead_from_a_layer_to_an_op_a_tensor_and_a_tile(self, show, report):
+    def test_they_lead_from_layer_to_op_and_tile(self, show, report):
         memory = report.plan.memory[0]
         with show("view=layers") as page:
             page.locator(".view.shown .row").filter(has_text="encoder").locator(".twist").click()
@@ -197,7 +197,7 @@ class TestClicks:
         with show("view=nowhere&chosen=op%3A999999&step=x&ipu=7") as page:
             assert view(page) == "Summary" and not page.locator(".detail").is_visible()
 
-    def test_a_tile_of_the_plot_is_chosen_by_a_click(self, show):
+    def test_tile_of_plot_is_chosen_by_a_click(self, show):
         with show("view=memory") as page:
             canvas = page.locator(".view.shown canvas").first
             box = canvas.bounding_box()
@@ -411,7 +411,7 @@ class TestKeys:
             keys.press("Escape")
             assert not page.get_by_role("dialog").is_visible()
 
-    def test_arrow_keys_open_and_close_rows_of_a_tree(self, show):
+    def test_arrow_keys_open_and_close_rows_of_tree(self, show):
         with show("view=layers") as page:
             page.get_by_role("treegrid").focus()
             page.keyboard.press("ArrowDown")
@@ -482,7 +482,7 @@ class TestThemes:
         color = page.evaluate("getComputedStyle(document.querySelector('.bar')).backgroundColor")
         return np.mean([int(part) for part in re.findall(r"\d+", color)[:3]])
 
-    def test_the_page_is_as_dark_as_the_system_and_can_be_switched(self, show):
+    def test_page_follows_system_theme_and_can_switch(self, show):
         with show(color_scheme="dark") as page:
             assert self.paper(page) < 60
             page.get_by_role("button", name="dark or light").click()
@@ -564,7 +564,7 @@ class TestHostileNames:
 
 
 class TestLargePrograms:
-    def test_a_table_of_ten_thousand_ops_has_only_the_rows_in_sight(self, show, tmp_path):
+    def test_large_table_has_only_visible_rows(self, show, tmp_path):
         large = pages.report(5000, tiles=1472)
         assert len(large.workload.ops) > 10_000
         path = tmp_path / "large.html"
@@ -639,7 +639,7 @@ class TestDifferences:
             page.keyboard.press("End")
             assert tiles.get_attribute("aria-valuetext").startswith("tile 63")
 
-    def test_the_first_of_several_is_compared_with_a_choice(self, show, report, wider, tmp_path):
+    def test_first_of_several_is_compared_with_a_choice(self, show, report, wider, tmp_path):
         third = pages.report(layers=2, width=64)
         path = tmp_path / "three.html"
         path.write_text(html_page.comparison_page(report, wider, third), encoding="utf-8")

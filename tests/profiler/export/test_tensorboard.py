@@ -32,9 +32,7 @@ def _values(events: event_accumulator.EventAccumulator, tag: str) -> list[tuple[
 
 @pytest.mark.parametrize("graph_mode", [False, True])
 @each_plan
-def test_scalars_and_texts_have_the_numbers_of_the_report(
-    plan: Plan, graph_mode: bool, tmp_path
-) -> None:
+def test_scalars_and_texts_have_numbers_of_report(plan: Plan, graph_mode: bool, tmp_path) -> None:
     report = Report.from_plan(plan)
     if graph_mode:
         with tf.Graph().as_default():
@@ -71,7 +69,7 @@ def test_pictures_show_memory_per_tile(plan: Plan, tmp_path) -> None:
 
 
 @each_plan
-def test_the_trace_of_the_profile_has_the_cycles_of_the_plan(plan: Plan, tmp_path) -> None:
+def test_trace_of_profile_has_cycles_of_plan(plan: Plan, tmp_path) -> None:
     run = tensorboard.write(Report.from_plan(plan), tmp_path)
     (path,) = run.glob("plugins/profile/*/*.xplane.pb")
     trace = xplanes.trace(path)

@@ -182,7 +182,7 @@ def test_no_option_no_files(tmp_path, monkeypatch) -> None:
     assert not _written(tmp_path)
 
 
-def test_the_program_runs_when_its_report_cannot_be_written(tmp_path, warnings) -> None:
+def test_program_runs_when_its_report_cannot_be_written(tmp_path, warnings) -> None:
     (tmp_path / "file").write_text("")
     profiled.configure(compilation_poplar_options=_engine(tmp_path / "file" / "x", all="true"))
     profiled.run(launches=2)
@@ -192,7 +192,7 @@ def test_the_program_runs_when_its_report_cannot_be_written(tmp_path, warnings) 
 
 
 @pytest.mark.parametrize("step", ["mkdir", "fdopen", "replace"])
-def test_a_training_runs_to_its_end_on_a_full_disk(tmp_path, monkeypatch, warnings, step) -> None:
+def test_training_runs_to_its_end_on_full_disk(tmp_path, monkeypatch, warnings, step) -> None:
     def fail(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -224,7 +224,7 @@ def test_reports_are_for_the_user_only(tmp_path) -> None:
     assert modes == {True: 0o700, False: 0o600}
 
 
-def test_a_directory_that_is_gone_when_launches_are_renewed(tmp_path, warnings) -> None:
+def test_directory_that_is_gone_when_launches_are_renewed(tmp_path, warnings) -> None:
     profiled.configure(compilation_poplar_options=_engine(tmp_path, all="true"))
     profiled.run()
     (folder,) = _written(tmp_path)
@@ -279,7 +279,7 @@ assert loaded == [], loaded
     run_python(code, cwd=Path(__file__).parents[3])
 
 
-def test_launches_are_renewed_at_the_end_of_the_process(run_python, tmp_path) -> None:
+def test_launches_are_renewed_at_end_of_process(run_python, tmp_path) -> None:
     code = """
 from tests.support.reports import profiled
 profiled.configure()

@@ -82,7 +82,7 @@ def test_a_launch_without_results_has_no_end(after) -> None:
     assert first.end is None
 
 
-def test_launches_without_results_are_as_long_as_their_mean() -> None:
+def test_launches_without_results_last_their_mean() -> None:
     known = {"a.1": (4, 2.0)}.__getitem__
     events_of = ((Trace.EXECUTE, 1, "a.1"), (Trace.EXECUTE, 1.25, "a.1"), (Trace.EXECUTE, 3, "a.1"))
     launches = recorded(*events_of, statistics=known).of("launch")
@@ -105,7 +105,7 @@ def test_devices_have_launches_of_their_own() -> None:
     assert [round(span.end - span.begin) for span in launches] == [2, 3]
 
 
-def test_variables_that_go_to_the_host_end_no_launch() -> None:
+def test_variables_that_go_to_host_end_no_launch() -> None:
     engine = Engine()
     recorder = recorder_of(engine)
     engine.pending = [
@@ -121,7 +121,7 @@ def test_recording_ends_when_there_is_too_much() -> None:
     assert "full=True" in repr(activity)
 
 
-def test_what_was_compiling_when_recording_began_has_its_whole_time() -> None:
+def test_compilation_before_recording_has_whole_time() -> None:
     store = events.EventStore(Engine())
     began = time.time() - 5
     recorder = Recorder(store)
@@ -223,7 +223,7 @@ def test_tensorboard_has_the_host_in_a_plane(tmp_path) -> None:
     assert sum(name.startswith("compile: ") for name in shown) == 1
 
 
-def test_reports_by_options_show_the_host_at_the_end(tmp_path) -> None:
+def test_reports_by_options_show_host_at_end(tmp_path) -> None:
     options = {"autoReport.all": "true", "autoReport.directory": str(tmp_path)}
     profiled.configure(compilation_poplar_options=options)
     profiled.run(launches=2)
@@ -236,7 +236,7 @@ def test_reports_by_options_show_the_host_at_the_end(tmp_path) -> None:
     assert not events.STORE.observed
 
 
-def test_trace_events_are_those_that_there_would_be_without_a_profile(tmp_path) -> None:
+def test_trace_events_are_equal_without_profile(tmp_path) -> None:
     profiled.configure(enable_ipu_events=True)
     with profiler.profile(tmp_path):
         profiled.run(launches=2)

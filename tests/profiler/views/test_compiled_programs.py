@@ -30,7 +30,7 @@ def test_everything_adds_up(name, replicas):
     assert at_peak == {b.num_bytes for b in memory.at_peak if b.category == "activations"}
 
 
-def test_a_recurrent_layer_is_a_loop_in_a_call():
+def test_recurrent_layer_is_a_loop_in_a_call():
     workload = real_programs.workload("lstm", 4, 1)
     report = Report.from_plan(plan(workload, Settings()))
     tree = report.program_tree()

@@ -65,7 +65,7 @@ def test_the_root_is_the_whole_program(report):
     assert root.variable_bytes == sum(variable.share for variable in workload.variables)
 
 
-def test_layers_have_the_cycles_of_the_table_of_layers(report):
+def test_layers_have_cycles_of_table_of_layers(report):
     nodes = {node.path: node for node in report.layer_tree()}
     for row in report.layers():
         node = nodes[row.layer]

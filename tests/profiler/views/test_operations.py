@@ -82,11 +82,11 @@ def transfer(op_type: str):
     ],
     ids=lambda value: value if isinstance(value, str) else f"{value.type}-{value.bound}",
 )
-def test_ops_are_bound_by_what_takes_most_of_their_time(row, bound):
+def test_ops_are_bound_by_longest_part(row, bound):
     assert row.bound == bound and bound in BOUNDS
 
 
-def test_the_roofline_of_a_product_is_the_peak_of_the_chip():
+def test_roofline_of_a_product_is_peak_of_chip():
     row = matmul(4096, 4096, 4096)
     # With float32 sums: 32 multiply-adds a cycle on each tile of Bow.
     peak = 2 * 32 * BOW.tiles * BOW.clock
@@ -97,7 +97,7 @@ def test_the_roofline_of_a_product_is_the_peak_of_the_chip():
     assert 0.5 < row.roofline < 1
 
 
-def test_the_roofline_of_an_addition_is_the_memory_of_the_tiles():
+def test_roofline_of_an_addition_is_memory_of_tiles():
     row = elementwise("AddV2", 1 << 24)
     # 8 bytes read at 16 a cycle, 4 written at 8 a cycle: half a cycle for an element on a tile.
     assert row.roofline == pytest.approx((1 << 24) / 2 / BOW.tiles / row.cycles)
@@ -105,14 +105,14 @@ def test_the_roofline_of_an_addition_is_the_memory_of_the_tiles():
     assert row.attainable == pytest.approx(2 * BOW.tiles * BOW.clock)
 
 
-def test_the_roofline_of_a_lookup_is_the_exchange_of_the_rows_it_reads():
+def test_lookup_roofline_is_exchange_of_rows():
     row = gather()
     received = ROWS * WIDTH * 4 / BOW.exchange_rate / BOW.tiles
     assert row.roofline == pytest.approx(received / row.cycles)
     assert row.attainable is None and row.intensity is None
 
 
-def test_the_share_of_transfers_is_that_of_their_bandwidth():
+def test_share_of_transfers_is_that_of_their_bandwidth():
     infeed = transfer("IpuInfeedDequeue")
     assert infeed.num_bytes == 4 << 20
     seconds = infeed.cycles / BOW.clock
@@ -180,7 +180,7 @@ def cycles_of_ipu(report: Report, ipu: int) -> float:
 
 @given(workload=workloads(ipus=1), chosen=SETTINGS)
 @FAST
-def test_operations_of_an_ipu_add_up_to_the_launch(workload, chosen):
+def test_operations_of_an_ipu_add_up_to_launch(workload, chosen):
     report = Report.from_plan(plan(workload, chosen))
     assert cycles_of_ipu(report, 0) == pytest.approx(report.plan.timeline.cycles)
     shares = sum(row.share for row in report.operations())
@@ -202,7 +202,7 @@ def test_each_operation_is_the_sum_of_its_parts(workload, chosen):
     assert of_ops == sorted((time.op, time.cycles) for time in timeline.ops)
 
 
-def test_what_is_waited_for_at_the_end_is_an_operation():
+def test_what_is_waited_for_at_end_is_operation():
     make = Builder()
     start = make.begin("While", trip_count=100)
     make.op("IpuInfeedDequeue", [], (1 << 20,), name="infeed", runs=100)
@@ -255,7 +255,7 @@ def test_a_saved_report_has_the_same_operations(make, tmp_path):
     assert Report.load(tmp_path).operations() == report.operations()
 
 
-def test_the_range_is_that_of_measurements_of_the_kind():
+def test_range_is_that_of_measurements_of_the_kind():
     report = Report.from_plan(plan(training_step(), Settings()))
     row = next(row for row in report.ops() if row.type == "MatMul")
     assert row.range == intervals.of_op("MatMul").of_time(row.cycles)
@@ -280,7 +280,7 @@ def test_ops_of_a_map_are_one_operation():
     assert "AssignAddVariableOp (map of 3)" in str(report)
 
 
-def test_a_plan_from_before_maps_has_its_ops_one_by_one():
+def test_plan_without_maps_has_single_ops():
     make = Builder()
     weight, x = make.variable("w", (64,)), make.variable("x", (64,))
     y = make.op("Mul", [x, x], (64,), name="mul", phase="update")

@@ -22,7 +22,7 @@ def shown(report: Report) -> list[tuple[int, str, str]]:
     return [(node.depth, node.kind, node.name) for node in report.program_tree()]
 
 
-def test_loops_calls_and_branches_are_around_what_they_run():
+def test_loops_calls_and_branches_enclose_contents():
     make = Builder()
     x = make.op("IpuInfeedDequeue", [], (64, 64), name="feed")
     outer = make.begin("While", [x], name="loop", trip_count=3)

@@ -69,7 +69,7 @@ def test_layers_are_around_their_operations():
             )
 
 
-def test_stages_of_a_pipeline_are_spans_with_their_mini_batch():
+def test_pipeline_stages_are_spans_with_mini_batch():
     report = Report.from_plan(plan(pipeline(2, count=4), Settings()))
     first, second = report.view.spans()
     for found in (first, second):

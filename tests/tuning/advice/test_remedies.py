@@ -150,7 +150,7 @@ def test_few_plans_find_what_fits_too(too_big, plans):
     assert len(found) <= plans
 
 
-def test_the_budget_of_plans_depends_on_the_number_of_ops():
+def test_budget_of_plans_depends_on_number_of_ops():
     small, large = (dataclasses.replace(WORKLOAD, ops=WORKLOAD.ops * times) for times in (1, 1000))
     plan = planning.plan(WORKLOAD, _settings(3))
     budgets = [
@@ -183,7 +183,7 @@ def test_a_program_that_fits_has_remedies_too():
     assert "float16" in _by_name(plan)
 
 
-def test_a_program_without_anything_to_save_has_remedies_too():
+def test_program_without_anything_to_save_has_remedies_too():
     make = dataclasses.replace(dense([8, 8], momentum=False), ops=(), batch=None)
     assert remedies.remedies(planning.plan(make, _settings(16))) == ()
 
@@ -199,7 +199,7 @@ def _asked(plan, plans=12):
 
 
 @pytest.mark.parametrize("replicas", [2, 3])
-def test_no_remedy_asks_for_more_ipus_than_there_are(replicas):
+def test_no_remedy_asks_for_lacking_ipus(replicas):
     """A replica occupies a power of two of the machine's 16 IPUs."""
     asked = _asked(planning.plan(WORKLOAD, _settings(2, replicas=replicas)))
     assert asked

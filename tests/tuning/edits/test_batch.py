@@ -78,7 +78,7 @@ def test_variables_and_their_gradients_never_grow():
 
 
 @pytest.mark.parametrize("dimension", [8, 5])
-def test_the_gradient_of_a_lookup_has_the_shape_of_the_table(dimension):
+def test_gradient_of_a_lookup_has_shape_of_table(dimension):
     """Even if the table has as many rows or columns as the batch has elements."""
     make = Builder()
     words = make.input("words", (8,), "int32")

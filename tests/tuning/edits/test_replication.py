@@ -34,7 +34,7 @@ def test_each_gradient_is_summed_right_before_its_update():
 
 
 @pytest.mark.parametrize("name", ["mlp", "cnn", "residual", "lstm"])
-def test_the_same_sums_as_in_a_program_compiled_for_two_replicas(name):
+def test_sums_equal_program_compiled_for_two_replicas(name):
     after = replication.with_sums(real_programs.workload(name, 8))
     compiled = real_programs.workload(name, 8, replicas=2)
     shapes = [sorted(op.inputs[0].shape for op in sums(w)) for w in (after, compiled)]
@@ -46,7 +46,7 @@ def test_the_same_sums_as_in_a_program_compiled_for_two_replicas(name):
 
 
 @pytest.mark.parametrize("name", ["residual", "lstm", "encoder"])
-def test_gradients_of_weights_are_summed_and_none_of_activations(name):
+def test_only_weight_gradients_are_summed(name):
     before = real_programs.workload(name, 8)
     trained = structure.structure(before).trained
     summed = [op.inputs[0].type.num_bytes for op in sums(replication.with_sums(before))]
@@ -55,7 +55,7 @@ def test_gradients_of_weights_are_summed_and_none_of_activations(name):
     assert [op.inputs[0].type.num_bytes for op in sums(larger)] == summed
 
 
-def test_a_program_that_has_collectives_or_does_not_train_stays():
+def test_program_collectives_or_does_not_train_stays():
     once = replication.with_sums(workloads.training_step())
     assert replication.with_sums(once) is once
     assert replication.with_sums(workloads.chain()).ops == workloads.chain().ops
@@ -71,7 +71,7 @@ def test_what_if_counts_the_sums(replicas):
 
 
 @pytest.mark.parametrize("name", sorted(training_steps.PROGRAMS))
-def test_what_is_summed_is_what_is_trained_whatever_the_batch(name):
+def test_trained_values_are_summed_for_any_batch(name):
     """Two optimizers, tied weights, clipping by the global norm, moving averages."""
     before, trained = training_steps.workload(name, 4)
     for workload in (before, with_batch(before, 64)):

@@ -29,7 +29,7 @@ def _all(splitter, stages):
 
 
 @pytest.mark.parametrize("tiles", [5, 8])
-def test_a_cut_that_fits_is_found_if_the_fastest_does_not(tiles):
+def test_fitting_cut_is_found_if_fastest_fails(tiles):
     splitter = _splitter(tiles)
     fit = stage_fit.fitting(splitter, 2)
     assert splitter.split(2).plan.fits == (tiles == 8)
@@ -40,7 +40,7 @@ def test_a_cut_that_fits_is_found_if_the_fastest_does_not(tiles):
     assert fit.split.plan.timeline.cycles <= 1.01 * fastest
 
 
-def test_what_would_fit_is_said_if_no_cut_does():
+def test_missing_size_is_reported_without_fitting_cut():
     splitter = _splitter(4)
     fit = stage_fit.fitting(splitter, 2)
     assert not any(cut.plan.fits for cut in _all(splitter, 2))
@@ -61,7 +61,7 @@ def test_what_would_fit_is_said_if_no_cut_does():
     assert ways["4 stages"].worst_bytes == splitter.split(4).plan.fullest.worst_bytes
 
 
-def test_the_command_says_how_many_cuts_were_tried_and_what_they_need():
+def test_command_reports_tried_cuts_and_needs():
     fit = stage_fit.fitting(_splitter(4), 2)
     least = fit.split.plan.fullest
     said = command.text(fit)

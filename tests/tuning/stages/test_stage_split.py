@@ -39,7 +39,7 @@ def test_equal_layers_are_shared_out_equally():
 
 
 @pytest.mark.parametrize("stages", [2, 3])
-def test_a_program_that_is_not_trained_is_cut_too(stages):
+def test_program_that_is_not_trained_is_cut_too(stages):
     """It has no cycles of gradients and updates: whole numbers, to which parts of cycles add."""
     make = Builder()
     value = make.input("x", (64, 64))
@@ -65,7 +65,7 @@ def test_no_cut_makes_a_faster_pipeline(widths, stages, schedule):
     assert splitter.split(stages, schedule).plan.timeline.cycles == pytest.approx(best)
 
 
-def test_of_many_cuts_the_one_that_is_found_is_near_to_the_fastest(monkeypatch):
+def test_found_cut_is_near_fastest_of_many(monkeypatch):
     """With few cuts that are timed, as in models of many layers."""
     workload = dense([64, 512, 16, 64, 2048, 64, 64, 512, 64])
     found = structure.structure(workload)
@@ -153,7 +153,7 @@ def test_activations_and_their_gradients_are_copied():
 
 
 @pytest.mark.parametrize("stages", [2, 4])
-def test_a_split_is_planned_like_the_pipeline_that_is_compiled(stages):
+def test_split_is_planned_like_pipeline_that_is_compiled(stages):
     """The program is cut, then built again with the stages that come of it."""
     whole = real_programs.stack(4)
     split = stage_split.split(whole.workload, whole.settings, stages)

@@ -76,7 +76,7 @@ def test_gradients_that_do_not_exist_are_refused(add, message):
         popart_models.differentiate(builder.getModelProto(), loss, {}, [w])
 
 
-def test_masks_that_are_chosen_by_or_detached_need_no_gradient():
+def test_masks_chosen_by_or_detached_need_no_gradient():
     def chosen(builder, w):
         onnx, zero = builder.aiOnnx, builder.aiOnnx.constant(np.float32(0))
         fixed = builder.aiGraphcore.detach([w])
@@ -88,7 +88,7 @@ def test_masks_that_are_chosen_by_or_detached_need_no_gradient():
     np.testing.assert_allclose(found[w], np.where(W < 0, 2 * W, 1))
 
 
-def test_ops_without_a_gradient_stop_it_with_one_warning(caplog):
+def test_ops_without_gradient_stop_it_with_one_warning(caplog):
     def stopped(builder, w):
         slope = builder.aiOnnx.constant(np.array([2], np.float32))
         return builder.aiOnnx.add([builder.aiOnnx.prelu([w, slope], debugContext="total"), w])

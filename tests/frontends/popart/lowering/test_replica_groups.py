@@ -80,7 +80,7 @@ def test_all_replicas_can_return_their_values(name):
         np.testing.assert_array_equal(of_all[groups[1][0]], new[1])
 
 
-def test_one_group_of_all_replicas_can_return_a_value_for_each():
+def test_whole_group_can_return_value_for_each():
     settings = popart.VariableSettings(MODES.AllReplicas)
     with Trained(momentum(), 1, 1, 2, settings=settings) as trained:
         of_all = trained.run().read(w1=np.empty((2, 3, 4), np.float32))["w1"]

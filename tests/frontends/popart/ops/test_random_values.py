@@ -29,7 +29,7 @@ def trained(build):
     return [results[name] for name in (*outputs, "Gradient___w")]
 
 
-def test_dropout_drops_in_training_and_scales_what_is_left():
+def test_dropout_drops_and_scales_in_training():
     y, mask, gradient = trained(lambda b, w: b.aiOnnx.dropout([w], 2, 0.25))
     assert 0.7 < mask.mean() < 0.8
     np.testing.assert_allclose(y, np.where(mask, X / 0.75, 0), 1e-6)
@@ -52,7 +52,7 @@ def test_dropout_passes_everything_on_in_inference():
     assert found[mask].all()
 
 
-def test_masks_differ_by_call_site_and_are_those_of_the_gradient():
+def test_masks_differ_by_call_site_but_equal_gradients():
     """Of a subgraph that a subgraph calls twice, which is called twice itself, in two batches."""
     builder = popart.Builder()
     w = builder.addInitializedInputTensor(X[0], "w")

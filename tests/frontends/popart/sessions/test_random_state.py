@@ -22,7 +22,7 @@ def dropping():
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_the_seed_decides_on_all_random_numbers_and_advances(replicas):
+def test_seed_decides_on_all_random_numbers_and_advances(replicas):
     model, loss, y, z = dropping()
     options = popart.SessionOptions()
     options.enableReplicatedGraphs, options.replicatedGraphCount = replicas > 1, replicas
@@ -91,7 +91,7 @@ def test_synthetic_data_has_no_generators():
         session.setRNGState([1, 2, 3])
 
 
-def test_what_needs_an_option_or_a_program_says_so(capsys):
+def test_what_needs_option_or_program_says_so(capsys):
     builder = popart.Builder()
     x = builder.addInputTensor("FLOAT", [2], "x")
     y = builder.aiOnnx.relu([x])

@@ -116,7 +116,7 @@ def test_changes_of_two_trainings_are_compared():
         popart.NumericsReport(start, same, other, other)
 
 
-def test_files_of_models_are_the_bytes_of_the_builder(tmp_path):
+def test_files_of_models_are_bytes_of_builder(tmp_path):
     saved, written = str(tmp_path / "saved.onnx"), tmp_path / "written.onnx"
     builder = popart.Builder()
     x = builder.addInputTensor("FLOAT", [2])
@@ -175,7 +175,7 @@ def test_external_data_is_found_from_the_current_folder(tmp_path, monkeypatch):
             popart_models.trainer(model, loss, device)
 
 
-def test_external_data_is_read_moved_and_written_in_place(tmp_path):
+def test_external_data_is_read_moved_and_written(tmp_path):
     path, moved, saved = (str(tmp_path / name) for name in ("w.bin", "moved.bin", "saved.onnx"))
     transformer = popart.GraphTransformer(model()[0])
     transformer.saveInitializersExternally(["w"], path)

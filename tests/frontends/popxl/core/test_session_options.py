@@ -38,7 +38,7 @@ def test_options_say_what_a_program_is_planned_for(option, value, expected, capl
     assert not caplog.records
 
 
-def test_each_ir_has_its_own_options_and_unknown_ones_are_said_once(caplog):
+def test_each_ir_has_own_options_and_warns_once(caplog):
     first, second = popxl.Ir(), popxl.Ir()
     options_of(first).numIOTiles = 4
     options_of(first).convolutionOptions["partialsType"] = "half"
@@ -125,7 +125,7 @@ def test_wrong_values_are_refused(option, value, phrase):
         options.planned()
 
 
-def test_the_check_for_ambiguous_order_can_be_left_out():
+def test_check_for_ambiguous_order_can_be_left_out():
     ir = popxl.Ir()
     options_of(ir).enableInplaceAmbiguityChecking = False
     with ir.main_graph:

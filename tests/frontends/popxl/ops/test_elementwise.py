@@ -77,7 +77,7 @@ def test_integers_and_booleans():
     check(OTHERS)
 
 
-def test_every_operand_that_equals_the_maximum_has_the_whole_gradient():
+def test_every_operand_that_equals_maximum_has_whole_gradient():
     case = Case(
         "maximum",
         ops.maximum,
@@ -88,7 +88,7 @@ def test_every_operand_that_equals_the_maximum_has_the_whole_gradient():
     check([case])
 
 
-def test_ops_in_place_write_their_results_into_the_tensor():
+def test_ops_in_place_write_their_results_into_tensor():
     def build(*tensors):
         results = {}
         for name, t in zip(names, tensors):

@@ -103,7 +103,7 @@ def _called(case, codes):
     return found
 
 
-def test_each_op_has_a_test_of_its_values_and_of_its_gradient():
+def test_each_op_has_value_and_gradient_test():
     functions = _names()
     codes = {}
     for name, function in functions.items():
@@ -181,7 +181,7 @@ VIEWS = {"detach_", "reshape_", "flatten_", "transpose_", "slice_", "concat_"}
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float16, 1e-2)])
-def test_ops_in_place_return_an_alias_of_what_they_write(dtype, tolerance):
+def test_in_place_ops_return_alias_of_target(dtype, tolerance):
     def build(*tensors):
         results = {}
         with popxl.in_sequence():

@@ -49,7 +49,7 @@ def samples():
 
 @pytest.mark.parametrize("dtype, bits, bias", FORMATS)
 @pytest.mark.parametrize("scale", [0, -3, 4])
-def test_casts_of_host_and_device_round_to_the_nearest_even(dtype, bits, bias, scale):
+def test_host_and_device_casts_round_to_even(dtype, bits, bias, scale):
     x = samples()
     expected = np.uint8([nearest(value * 2.0**scale, bits, bias) for value in x])
     on_host = fp8_utils.host_pow2scale_cast_to_fp8(x, dtype, scale)
@@ -153,7 +153,7 @@ def test_variables_and_streams_of_8_bits(dtype, bits, bias):
         (RNG.normal(size=100) * 2**-12, popxl.float8_143, 1),
     ],
 )
-def test_scales_move_data_into_the_range_of_a_format(data, dtype, sign):
+def test_scales_move_data_into_range_of_a_format(data, dtype, sign):
     data = np.asarray(data, np.float32)
     _, scale = fp8_utils.host_fp8_mse_scale(data, dtype)
     assert np.sign(scale) == sign

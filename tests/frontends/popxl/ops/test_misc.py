@@ -125,7 +125,7 @@ def test_updates_take_tensors_of_both_float_types():
     popxl_programs.check(build, [m, v, w, w.astype(half)], arrays, 4e-3)
 
 
-def test_tensors_are_printed_each_time_and_gradients_if_asked_for(capfd):
+def test_tensors_are_printed_each_time_with_requested_gradients(capfd):
     def shown(t):
         return ops.print_tensor(t + 1, "value", print_gradient=True)
 

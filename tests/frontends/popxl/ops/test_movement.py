@@ -74,7 +74,7 @@ def test_values_and_gradients(dtype, tolerance):
     check(CASES, dtype, tolerance)
 
 
-def test_what_is_written_into_a_view_goes_into_the_tensor():
+def test_what_is_written_into_view_goes_into_tensor():
     def build(a, b, c, d, e):
         with popxl.in_sequence():
             ops.add_(a.reshape_((6,)), popxl.constant(np.arange(6, dtype=np.float32)))

@@ -14,7 +14,7 @@ from tests.support.popxl import popxl_programs
 SEED = np.array([7, 2**32 - 1], np.uint32)
 
 
-def test_numbers_are_distributed_as_asked_and_follow_from_the_seed():
+def test_numbers_follow_distribution_and_seed():
     def build(seed):
         one, two, three = ops.split_random_seed(seed, 3)
         return {
@@ -44,7 +44,7 @@ def test_numbers_are_distributed_as_asked_and_follow_from_the_seed():
     assert (seeds[:, 0] == 7).all() and len(set(seeds[:, 1])) == 3
 
 
-def test_dropout_keeps_with_one_mask_in_value_and_gradient():
+def test_dropout_uses_one_mask_for_value_and_gradient():
     ones = np.ones((40, 50), np.float32)
 
     def build(x, seed):

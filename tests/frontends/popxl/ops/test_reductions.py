@@ -79,7 +79,7 @@ def test_values_and_gradients(dtype, tolerance):
     check(CASES, dtype, tolerance)
 
 
-def test_all_elements_that_equal_the_result_have_the_whole_gradient():
+def test_all_elements_that_equal_result_have_whole_gradient():
     equal = np.float32([[1, 3, 3], [0, 0, 0]])
     mask = np.float32([[0, 1, 1], [1, 1, 1]])
     check(

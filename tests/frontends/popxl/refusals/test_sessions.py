@@ -68,7 +68,7 @@ def test_float8_variables_take_no_numbers():
         popxl.Session(ir).write_variable_data(w, 1.0)
 
 
-def test_files_that_cannot_be_written_stay_as_they_are(tmp_path):
+def test_unwritable_files_stay_unchanged(tmp_path):
     np.zeros(3, np.float32).tofile(tmp_path / "file")
     ir = popxl.Ir()
     with ir.main_graph:

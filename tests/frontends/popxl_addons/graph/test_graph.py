@@ -103,7 +103,7 @@ class Tutorial(addons.Module):
         return self.fc4(x)
 
 
-def test_schedules_count_values_in_the_order_of_their_first_mention(main):
+def test_schedules_count_values_by_first_mention(main):
     factories, graph = Tutorial().create_graph(popxl.TensorSpec((2, 4), popxl.float32))
     kinds = ("weight", "bias")
     layers = [f"{layer}.{kind}" for layer in ("fc1", "fc4", "fc2", "fc3") for kind in kinds]
@@ -145,7 +145,7 @@ def test_schedules_show_what_is_in_the_main_graph(main):
     )
 
 
-def test_updates_in_schedules_have_the_names_of_the_original(main):
+def test_updates_in_schedules_have_names_of_original(main):
     t, x = popxl.variable(X), popxl.constant(X)
     step = popxl.constant(np.float32(1))
     with popxl.in_sequence():
@@ -171,7 +171,7 @@ def test_updates_in_schedules_have_the_names_of_the_original(main):
     ]
 
 
-def test_tensors_of_calls_come_before_those_that_are_bound(main):
+def test_tensors_of_calls_come_before_those_bound(main):
     def fn(a: popxl.Tensor, b: popxl.Tensor, c: popxl.Tensor):
         return a - b, c
 
@@ -201,7 +201,7 @@ def test_tensors_of_calls_come_before_those_that_are_bound(main):
     assert not named.autodiff_applied and named.called_graphs_grad_info == {}
 
 
-def test_gradient_graphs_know_what_they_are_the_gradient_of(main):
+def test_gradient_graphs_know_what_they_are_gradient_of(main):
     factories, graph = Linear(3).create_graph(SPEC)
     info = popxl.transforms.autodiff(graph.graph)
     named = addons.GraphWithNamedArgs.from_grad_graph(

@@ -185,7 +185,7 @@ def test_initial_weights_are_normal_without_tails_and_repeat():
     np.testing.assert_array_equal(draw().data, weight.data)
 
 
-def test_shards_of_a_table_have_a_multiple_of_16_rows():
+def test_shards_of_table_have_multiple_of_16_rows():
     size = layers.Embedding.get_vocab_shard_size
     assert (size(10, 1), size(100, 3), size(96, 3)) == (16, 48, 32)
     assert layers.Embedding.get_offsets(100, 3).tolist() == [0, 48, 96]
@@ -279,7 +279,7 @@ def test_layers_take_the_values_of_torch_layers(name):
     np.testing.assert_allclose(found, expected, rtol=0, atol=part * np.abs(expected).max())
 
 
-def test_values_of_torch_layers_have_type_and_shape_of_variables():
+def test_torch_layer_values_match_variables():
     with popxl.Ir().main_graph:
         factories, _ = layers.Linear(2).create_graph(popxl.TensorSpec((4, 3), popxl.float16))
         variables = factories.init()
@@ -296,7 +296,7 @@ def test_values_of_torch_layers_have_type_and_shape_of_variables():
 
 
 @pytest.mark.parametrize(("replicas", "size"), [(2, 2), (4, 2)])
-def test_parts_of_variables_take_the_parts_of_torch_layers(replicas, size):
+def test_parts_of_variables_take_parts_of_torch_layers(replicas, size):
     table, norm = TorchLayer((20, 3)), TorchLayer((2 * size,), (2 * size,))
     ir = popxl.Ir(replicas)
     with ir.main_graph:

@@ -39,7 +39,7 @@ def scale_of(t, dtype, metric, manual):
 @pytest.mark.parametrize(
     ("metric", "manual"), [("amax", 0), ("mse", 0), ("manual_scale", 3), ("manual_scale", -14)]
 )
-def test_products_and_their_gradients_are_of_8_bit_floats(metric, manual, dtype):
+def test_products_and_gradients_are_8_bit_floats(metric, manual, dtype):
     x, w, b, slope = (t.astype(dtype) for t in (X, W, B, SLOPE))
     factor = 2.0**6 if manual == -14 else 1  # so that a product is left
     x, w = (x * dtype(factor), w * dtype(factor)) if dtype == np.float32 else (x, w)
@@ -61,7 +61,7 @@ def test_products_and_their_gradients_are_of_8_bit_floats(metric, manual, dtype)
     assert np.abs(found["weight"] - x.astype(np.float64).T @ slope).max() > 0
 
 
-def test_layers_of_8_bit_floats_take_matrices_and_known_metrics():
+def test_8_bit_layers_take_matrices_and_known_metrics():
     with pytest.raises(ValueError, match="scale_metric must be one of"):
         LinearFP8(3, scale_metric="largest")
     with pytest.raises(ValueError, match="scale must be from -31 to 31"):
@@ -76,7 +76,7 @@ def test_layers_of_8_bit_floats_take_matrices_and_known_metrics():
         assert len(graph.autodiff().grad_graph_info.outputs) == 2
 
 
-def test_layers_of_8_bit_floats_are_called_by_others():
+def test_8_bit_layers_are_called_by_others():
     class Calls(addons.Module):
         def build(self, x: popxl.Tensor):
             (y,) = self.call_module(LinearFP8(3, bias=False), "part")(x + x)
@@ -96,7 +96,7 @@ def test_layers_of_8_bit_floats_are_called_by_others():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize(("size", "dim"), [(0, -1), (4, 0), (4, -1)])
-def test_weights_of_4_bits_are_decompressed_before_the_product(size, dim, dtype):
+def test_weights_of_4_bits_are_decompressed_before_product(size, dim, dtype):
     weight = RNG.normal(size=(8, 12)).astype(np.float32)
     packed, scale, shift = gq.group_quantize_compress_numpy(weight, size, dim)
     x, b = RNG.normal(size=(4, 8)).astype(dtype), RNG.normal(size=12).astype(dtype)
@@ -119,7 +119,7 @@ def test_weights_of_4_bits_are_decompressed_before_the_product(size, dim, dtype)
     np.testing.assert_allclose(found, expected, rtol=0, atol=allowed)
 
 
-def test_initial_numbers_scales_and_biases_are_of_one_weight():
+def test_initial_numbers_scales_and_biases_share_weight():
     with popxl.Ir(2).main_graph as main:
         groups = main.ir.replica_grouping(group_size=1)
         layer = LinearGQ(8, bias=False, replica_grouping=groups)

@@ -14,9 +14,7 @@ RNG = np.random.default_rng(14)
 
 
 @pytest.mark.parametrize(("replicas", "stride", "size"), [(1, 1, 1), (2, 1, 2), (4, 2, 2)])
-def test_rows_are_normalized_over_replicas_with_a_part_of_the_variables_each(
-    replicas, stride, size
-):
+def test_rows_are_normalized_over_variable_sharded_replicas(replicas, stride, size):
     whole = RNG.normal(size=(replicas // size, 3, 4 * size)).astype(np.float32)
     weight, bias = RNG.normal(size=(2, size, 4)).astype(np.float32)
     ir = popxl.Ir(replicas)
@@ -46,7 +44,7 @@ def test_rows_are_normalized_over_replicas_with_a_part_of_the_variables_each(
 
 
 @pytest.mark.parametrize(("replicas", "stride", "size"), [(2, 1, 1), (4, 2, 2)])
-def test_a_table_in_parts_gives_zeros_for_the_rows_of_others(replicas, stride, size):
+def test_partial_table_gives_zeros_for_other_rows(replicas, stride, size):
     ir = popxl.Ir(replicas)
     shards = replicas // size
     indices = np.array([0, 15, 16, 17, 15], np.int32)

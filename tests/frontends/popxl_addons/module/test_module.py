@@ -19,7 +19,7 @@ LABELS = RNG.integers(0, 3, 6).astype(np.int32)
 SPEC = popxl.TensorSpec((2, 4), popxl.float32)
 
 
-def test_a_module_can_make_graphs_again_and_its_parts_have_one_name_each(main):
+def test_module_graphs_repeat_with_unique_part_names(main):
     net = Net()
     spec = popxl.TensorSpec((2, 4), popxl.float32)
     first, second = net.create_graph(spec), net.create_graph(spec)
@@ -107,7 +107,7 @@ def trained_by_tensorflow(start, layers, steps=3):
     [(Net, ["fc1", "fc2"]), (Outlined, ["fc1", "fc2", "last"])],
     ids=["inlined", "outlined"],
 )
-def test_training_as_in_the_tutorial_equals_that_of_tensorflow(net, layers):
+def test_training_as_in_tutorial_equals_that_of_tensorflow(net, layers):
     losses, start, end = trained(net())
     expected_losses, expected = trained_by_tensorflow(start, layers)
     np.testing.assert_allclose(losses, expected_losses, rtol=1e-5)
@@ -175,7 +175,7 @@ def test_graphs_are_made_inside_of_graphs_only():
         addons.Module().create_graph(SPEC)
 
 
-def test_factories_of_shared_graphs_give_each_set_values_of_its_own(main):
+def test_shared_graph_factories_give_each_own_values(main):
     class Counting(addons.Module):
         def build(self, x: popxl.Tensor):
             values = (np.full((), i) for i in range(9))
@@ -237,7 +237,7 @@ class CallsTwice(addons.Module):
 
 
 @pytest.mark.parametrize("how", ["auto", "none", "autodiff"])
-def test_modules_are_called_with_gradients_that_are_made_at_once_or_later(how):
+def test_modules_take_immediate_or_later_gradients(how):
     ir = popxl.Ir()
     with ir.main_graph:
         x = popxl.variable(X[:2])

@@ -120,7 +120,7 @@ def test_wrong_own_gradients_are_refused(main):
     assert graph.from_module is module and list(graph.aux) == ["x", "w", "square", "factor"]
 
 
-def test_graphs_with_own_gradients_are_differentiated_by_these_only(main):
+def test_own_gradients_replace_derived_ones(main):
     class Inlines(addons.Module):
         def __init__(self, how):
             super().__init__()

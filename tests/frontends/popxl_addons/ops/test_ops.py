@@ -49,7 +49,7 @@ def test_pairs_are_rotated_and_their_gradients_back(dim, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
-def test_angles_are_computed_in_the_type_of_the_tables(dtype):
+def test_angles_are_computed_in_type_of_tables(dtype):
     found = rotary_pos_embed.trig_tables(700, 6, 500, dtype)
     powers = np.array([np.power(dtype(500), dtype(-i) / dtype(6)) for i in (0, 2, 4)])
     angles = np.arange(700).astype(dtype)[:, np.newaxis] * powers
@@ -72,7 +72,7 @@ def test_rotations_need_tables_of_their_shape():
                 rotate(t, sin, cos, dim)
 
 
-def test_squares_of_gradients_are_summed_without_the_scale_of_the_loss():
+def test_gradient_squares_are_summed_without_loss_scale():
     def build(t, scale):
         add = grad_reduce_square_add.grad_reduce_square_add
         return {"number": add(t, 4), "tensor": add(t, scale)}

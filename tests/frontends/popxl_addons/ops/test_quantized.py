@@ -20,7 +20,7 @@ LARGEST = [240 / 2**k for k in range(-12, 14, 5)] + [57344 / 2**k for k in (0, 3
 LARGEST += [3e-30, 239.99, 240.01, 3e30]
 
 
-def test_scales_by_the_largest_element_are_the_greatest_that_fit():
+def test_scales_by_largest_element_are_greatest_that_fit():
     def build(*tensors):
         found = {}
         for dtype in FORMATS:
@@ -48,7 +48,7 @@ def scale_by_squared_error(array, dtype):
     return np.int32(min(found)[2])
 
 
-def test_scales_by_the_squared_error_are_those_of_numpy():
+def test_scales_by_squared_error_are_those_of_numpy():
     arrays = [
         RNG.normal(size=64).astype(np.float32),
         (RNG.normal(size=(8, 8)) * 3000).astype(np.float16),
@@ -71,7 +71,7 @@ def test_scales_by_the_squared_error_are_those_of_numpy():
     popxl_programs.check(build, arrays, expected)
 
 
-def test_scales_are_of_floats_and_for_formats_of_8_bits():
+def test_scales_are_floats_for_8_bit_formats():
     with popxl.Ir().main_graph:
         whole, real = popxl.constant([1, 2]), popxl.constant([1.0])
         for scale in (addons.ops.fp8_amax_scale, fp8_mse_scale):
@@ -87,7 +87,7 @@ def unpacked(packed):
 
 
 @pytest.mark.parametrize("dim", [0, 1, -1, -2])
-def test_weights_of_4_bits_are_decompressed_alike_on_host_and_device(dim):
+def test_4_bit_weights_decompress_alike_on_device(dim):
     weight = RNG.normal(size=(8, 16)).astype(np.float32)
     packed, scale, bias = gq.group_quantize_compress_numpy(weight, 8, dim)
     rows = 8 if dim % 2 else 16
@@ -108,7 +108,7 @@ def test_weights_of_4_bits_are_decompressed_alike_on_host_and_device(dim):
     popxl_programs.check(build, [scale, bias], {"w": host}, 2e-3)
 
 
-def test_groups_of_0_elements_are_whole_lines_and_constant_ones_are_exact():
+def test_empty_groups_are_lines_and_constants_exact():
     weight = np.full((4, 8), 0.5, np.float32)
     packed, scale, bias = gq.group_quantize_compress_numpy(weight, 0)
     assert packed.shape == (4, 1, 2) and not scale.any()
@@ -149,7 +149,7 @@ class Rows:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_products_with_sparse_matrices_equal_those_with_dense_ones(dtype):
+def test_sparse_products_equal_dense_ones(dtype):
     dense = np.array([[0, 2, 0, 0], [0, 0, 0, 0], [3, 0, 0, 4]], dtype)
     x = RNG.normal(size=(2, 3)).astype(dtype)
     triple = (Rows.data, Rows.indices, Rows.indptr)
@@ -163,7 +163,7 @@ def test_products_with_sparse_matrices_equal_those_with_dense_ones(dtype):
     popxl_programs.check(build, [x], expected, 1e-5 if dtype == np.float32 else 1e-2)
 
 
-def test_random_sparse_matrices_keep_a_part_of_the_elements():
+def test_random_sparse_matrices_keep_a_part_of_elements():
     before = RNG.normal(size=(6, 10))
     for options, kept in (({"density": 0.3}, 18), ({}, 30), ({"density": 0.0}, 1)):
         dense = before.copy()

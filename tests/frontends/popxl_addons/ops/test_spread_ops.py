@@ -248,7 +248,7 @@ def test_losses_of_classes_on_several_ipus(places, slopes):
 
 
 @pytest.mark.parametrize(("replicas", "stride", "size", "dtype"), TYPES)
-def test_rows_on_several_replicas_are_normalized_as_a_whole(replicas, stride, size, dtype):
+def test_rows_on_several_replicas_are_normalized_as_whole(replicas, stride, size, dtype):
     x, slope = RNG.normal(size=(2, replicas, 4, 6)).astype(dtype)
     w, b = RNG.normal(size=(2, replicas, 6)).astype(dtype)
 

@@ -111,7 +111,7 @@ def test_a_sharded_weight_has_sharded_moments(replicas):
     np.testing.assert_allclose(found, adamw(0.1)[-1], rtol=5e-3, atol=2e-3)
 
 
-def test_the_first_moment_is_of_float16_unless_that_is_changed():
+def test_first_moment_is_of_float16_unless_changed():
     found, state = updated(lr=0.1)
     assert state.first_order.dtype is popxl.float16 and state.second_order.dtype is popxl.float32
     # Moments are rounded, and betas are not: 0.9 is 0.8999 in float16.

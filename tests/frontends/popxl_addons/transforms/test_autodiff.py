@@ -23,7 +23,7 @@ class Product(addons.Module):
         return ops.sum(x * w * w)
 
 
-def test_accumulators_hold_the_mean_of_the_gradients_since_the_counter_was_zero():
+def test_accumulators_hold_mean_since_counter_reset():
     ir = popxl.Ir()
     with ir.main_graph, popxl.in_sequence():
         data = popxl.h2d_stream((2, 3), popxl.float32)
@@ -128,7 +128,7 @@ def test_recomputed_gradients_are_equal_and_read_no_activations():
         np.testing.assert_array_equal(results[one], results[other])
 
 
-def test_accumulators_are_like_the_forward_tensors_with_their_names():
+def test_accumulators_are_like_forward_tensors_with_their_names():
     ir = popxl.Ir(4)
     with ir.main_graph:
         groups, everyone = ir.replica_grouping(group_size=2), ir.replica_grouping()
@@ -178,7 +178,7 @@ def test_gradient_graphs_are_those_of_popxl(main):
         addons.recompute_graph(addons.GraphWithNamedArgs(graph))
 
 
-def test_recomputed_gradients_take_the_other_forward_inputs_in_the_order_of_their_names(main):
+def test_recomputed_gradients_take_inputs_in_name_order(main):
     def fn(z: popxl.Tensor, x: popxl.Tensor, seed: popxl.Tensor, a: popxl.Tensor):
         return ops.dropout(ops.tanh(z) + a, seed, 0.5) * x
 
@@ -206,7 +206,7 @@ def test_recomputed_gradients_take_the_other_forward_inputs_in_the_order_of_thei
     np.testing.assert_array_equal(one, other)
 
 
-def test_descriptions_of_gradient_graphs_fit_graphs_that_replace_them():
+def test_gradient_graph_descriptions_fit_replacements():
     with popxl.Ir().main_graph:
         spec = popxl.TensorSpec((3,), popxl.float32)
         graphs = [Product().create_graph(spec)[1] for _ in range(2)]
@@ -221,7 +221,7 @@ def test_descriptions_of_gradient_graphs_fit_graphs_that_replace_them():
             addons.remap_grad_info(infos[0], empty, infos[1].graph)
 
 
-def test_a_graph_built_by_hand_is_described_as_a_gradient():
+def test_graph_built_by_hand_is_described_as_gradient():
     ir = popxl.Ir()
     data = RNG.normal(size=3).astype(np.float32)
     with ir.main_graph:

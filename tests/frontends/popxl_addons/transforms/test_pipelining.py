@@ -87,7 +87,7 @@ def test_training_equals_that_without_a_pipeline():
         np.testing.assert_array_equal(one, other)
 
 
-def test_the_loop_takes_its_place_in_the_order_of_the_program():
+def test_loop_takes_its_place_in_order_of_program():
     ir = popxl.Ir()
     with ir.main_graph, popxl.in_sequence():
         total = popxl.variable(1.0)
@@ -156,7 +156,7 @@ def test_stages_overlap_in_the_plan():
     assert stash.total == 3 * 4 * 5 * 4
 
 
-def test_variables_are_on_the_ipus_of_the_ops_that_take_them():
+def test_variables_are_on_ipus_of_their_ops():
     with popxl.Ir().main_graph:
         weights = [popxl.variable(np.ones(2, np.float32)) for _ in range(2)]
         with addons.pipelined_execution(4) as pipeline:
@@ -188,7 +188,7 @@ def shared(steps, x):
     return weight, total, np.array(results)
 
 
-def test_stages_see_what_others_have_written_in_earlier_cycles():
+def test_stages_see_writes_of_earlier_cycles():
     """Stage 2 writes the weight that stage 0 reads, and the total that stage 1 reads."""
     ir = popxl.Ir()
     ir.num_host_transfers = STEPS

@@ -11,7 +11,7 @@ from popxl.ops import var_updates
 from popxl_addons.transforms.repeat_graph import repeat_graph
 
 
-def test_a_graph_repeats_what_it_did_also_where_it_is_called_already():
+def test_graph_repeats_effects_where_already_called():
     ir = popxl.Ir()
 
     def step(x: popxl.Tensor, rate: popxl.Tensor, total: popxl.TensorByRef):

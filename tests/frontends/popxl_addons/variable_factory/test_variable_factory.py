@@ -14,7 +14,7 @@ from tests.support.popxl.popxl_modules import Net
 SPEC = popxl.TensorSpec((2, 4), popxl.float32)
 
 
-def test_variables_are_made_in_the_order_of_names_with_names_of_their_own(main):
+def test_variables_are_made_in_order_with_own_names(main):
     factories, _ = Net().create_graph(SPEC)
     first, second = factories.init(), factories.init("copy")
     assert list(first.to_dict()) == ["fc1.bias", "fc1.weight", "fc2.bias", "fc2.weight"]
@@ -27,7 +27,7 @@ def test_variables_are_made_in_the_order_of_names_with_names_of_their_own(main):
     assert both.remap({t: t.name for t in both.tensors})["b.fc2.bias"] == "copy.fc2.bias"
 
 
-def test_a_function_is_tried_once_before_it_gives_values(main):
+def test_function_is_tried_once_before_it_gives_values(main):
     values = iter(range(10))
     factory = addons.VariableFactory(lambda: np.float32(next(values)), name="x")
     assert factory.dtype is popxl.float32
@@ -73,7 +73,7 @@ def drawing(*shape):
     return partial(np.random.normal, size=shape), expected
 
 
-def test_the_second_draw_is_the_first_value_and_groups_draw_one_each():
+def test_second_draw_repeats_value_once_per_group():
     ir = popxl.Ir(4)
     with ir.main_graph:
         draw, expected = drawing(2)
@@ -103,7 +103,7 @@ def test_variables_draw_in_the_order_of_their_names(main):
         np.testing.assert_allclose(again[name].data, value, rtol=1e-6)
 
 
-def test_types_are_those_of_the_data_and_shapes_those_on_a_replica():
+def test_types_follow_data_and_shapes_replica():
     with popxl.Ir(2).main_graph as main:
         factory = addons.VariableFactory(lambda: np.zeros((4, 3)))
         assert factory.dtype is popxl.float64 and factory.shape == (4, 3)
@@ -132,7 +132,7 @@ def test_types_are_those_of_the_data_and_shapes_those_on_a_replica():
         ).shape == (4, 3)
 
 
-def test_files_hold_the_values_alone_under_the_names_of_variables(main, tmp_path):
+def test_files_hold_values_alone_under_names_of_variables(main, tmp_path):
     factories, _ = Net().create_graph(SPEC)
     variables = factories.init("p", memmap_dir=tmp_path)
     assert variables.fc1.weight.name == "p.fc1.weight"
@@ -145,7 +145,7 @@ def test_files_hold_the_values_alone_under_the_names_of_variables(main, tmp_path
     assert factories.init("e", empty=True).fc1.weight.shape == (4, 5)
 
 
-def test_tensors_of_zeros_are_made_in_the_graph_in_scope(main):
+def test_zero_tensors_are_made_in_current_graph(main):
     factories, graph = Net().create_graph(SPEC)
     with main.ir.create_empty_graph() as inner:
         for made in (factories.init_zero(), factories.init_undef()):

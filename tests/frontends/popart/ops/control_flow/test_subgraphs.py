@@ -181,7 +181,7 @@ def test_calls_that_do_not_fit_are_refused():
     raises(builder, builder.aiOnnx.logical_if([c], 1, *branches)[0], "outputs of its branches")
 
 
-def test_conditions_and_inputs_may_have_other_shapes_and_types():
+def test_conditions_and_inputs_may_differ_in_shape():
     builder = popart.Builder()
     x, c = builder.addInputTensor("FLOAT", [3]), builder.addInputTensor("FLOAT", [1])
     branches = [builder.createSubgraphBuilder() for _ in range(2)]
@@ -198,7 +198,7 @@ def test_conditions_and_inputs_may_have_other_shapes_and_types():
         np.testing.assert_allclose(found[z], np.exp(expected), 1e-6)
 
 
-def test_graphs_run_on_the_ipu_of_what_calls_them():
+def test_graphs_run_on_ipu_of_what_calls_them():
     builder = popart.Builder()
     x = builder.addInputTensor("FLOAT", [3])
     callee = builder.createSubgraphBuilder()

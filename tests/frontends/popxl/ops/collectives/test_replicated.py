@@ -133,7 +133,7 @@ def test_gradients_of_gathers_and_slices(replicas, stride, size):
             np.testing.assert_allclose(array, 2 * wanted, rtol=1e-6, err_msg=name)
 
 
-def test_half_precision_is_added_in_single_precision_and_integers_stay_integers():
+def test_half_sums_use_single_precision_except_integers():
     halves = np.float16([[40000.0], [30000.0], [-30000.0], [1.0]])
     numbers = np.int32([[7], [-2], [0], [2**20]])
 

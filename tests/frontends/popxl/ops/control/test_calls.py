@@ -42,7 +42,7 @@ def test_calls_of_one_graph_pass_their_own_inputs():
     assert run(build) == {"first": [4, 8], "second": [17, 30]}
 
 
-def test_inputs_by_reference_are_written_back_and_others_are_not():
+def test_only_inputs_by_reference_are_written_back():
     def build(x):
         y, z = x + 0, x + 0
         with popxl.in_sequence():
@@ -107,7 +107,7 @@ def test_repeat_carries_outputs_and_inputs_by_reference():
     assert run(sequenced) == {"out": [5, 10], "total": [10, 20], "none": [1, 2]}
 
 
-def test_a_carried_input_by_reference_ends_as_the_body_left_it():
+def test_carried_reference_ends_as_body_left_it():
     def body(x: popxl.TensorByRef):
         y = ops.add_(x, x)
         return y + 1
@@ -122,7 +122,7 @@ def test_a_carried_input_by_reference_ends_as_the_body_left_it():
     assert run(build) == {"out": [15, 23], "start": [14, 22]}
 
 
-def test_a_loop_runs_a_graph_around_the_one_that_is_repeated():
+def test_loop_runs_graph_around_one_that_is_repeated():
     ir = popxl.Ir()
     with ir.main_graph as main:
         x, by = popxl.variable(X), popxl.variable(X)
@@ -158,7 +158,7 @@ def test_a_loop_runs_a_graph_around_the_one_that_is_repeated():
             method(index)
 
 
-def test_loads_and_stores_in_a_loop_take_the_elements_in_turn():
+def test_loop_loads_and_stores_take_elements_in_turn():
     ir = popxl.Ir()
     ir.num_host_transfers = 6
     with ir.main_graph:
@@ -210,7 +210,7 @@ def test_conditional_runs_the_chosen_branch_only(value, expected):
     assert found[log] == (7 if value else 0)
 
 
-def test_call_info_leads_from_the_graph_to_its_caller_and_back():
+def test_call_info_links_graph_and_caller():
     ir = popxl.Ir()
     with ir.main_graph:
         x, y = popxl.variable(X, name="x"), popxl.variable(X, name="y")

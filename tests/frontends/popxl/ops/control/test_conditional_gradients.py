@@ -44,7 +44,7 @@ def expected(flag, x, w):
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 4])
-def test_gradients_are_those_of_the_graph_that_was_chosen(replicas):
+def test_gradients_are_those_of_graph_that_was_chosen(replicas):
     data = np.random.default_rng(0).normal(size=(2, replicas, 3)).astype(np.float32)
     flags = np.arange(replicas) % 2 == 0
     for chosen in (flags, ~flags):

@@ -76,7 +76,7 @@ def test_values_and_gradients(dtype, tolerance):
     check(CASES, dtype, tolerance)
 
 
-def test_an_update_in_place_is_seen_by_the_tensor():
+def test_update_in_place_is_seen_by_the_tensor():
     def build(t, i, u):
         with popxl.in_sequence():
             ops.dynamic_update_(t, i, u, [0, 1], [1, 4], True)
@@ -103,7 +103,7 @@ def test_indices_out_of_range_are_no_error(gather):
         np.testing.assert_array_equal(found[f"zero_{kind}"], expected)
 
 
-def test_updates_of_another_shape_fill_the_part_in_order():
+def test_updates_of_another_shape_fill_part_in_order():
     def build(t, i, u):
         return {
             name: ops.dynamic_update(t, i, part, [0], [2], True)

@@ -99,7 +99,7 @@ def test_values_and_gradients(dtype, tolerance):
     check(CASES, dtype, tolerance)
 
 
-def test_a_probability_of_zero_has_a_finite_loss_and_gradient():
+def test_probability_of_zero_has_finite_loss_and_gradient():
     probs = np.float32([[0, 1]])
     check(
         [
