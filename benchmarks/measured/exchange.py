@@ -11,9 +11,12 @@ import re
 from typing import NamedTuple
 
 from tensorflow_ipu.configs.chips import Chip
-from tensorflow_ipu.costs.chip.exchange import broadcast_cycles, exchange_cycles
-from tensorflow_ipu.costs.chip.links import link_cycles
-from tensorflow_ipu.costs.chip.sync import sync_cycles
+from tensorflow_ipu.costs.chip.exchange import (
+    broadcast_cycles,
+    exchange_cycles,
+    link_cycles,
+    sync_cycles,
+)
 from tensorflow_ipu.costs.cost import TensorType
 from tensorflow_ipu.costs.rules.reduction import reduction
 

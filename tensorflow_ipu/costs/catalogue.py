@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from tensorflow_ipu.costs.contractions import float8, matmul_ops, recurrent
+from tensorflow_ipu.costs.contractions import float8, matmul, recurrent
 from tensorflow_ipu.costs.contractions.convolution import convolution
 from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, TensorType, UnknownCostError
 from tensorflow_ipu.costs.rule import Rule, rules
@@ -45,7 +45,7 @@ RULES: Mapping[str, Rule] = {
     **data_movement.RULES,
     **normalization.RULES,
     **pooling.RULES,
-    **matmul_ops.RULES,
+    **matmul.RULES,
     **randomness.RULES,
     **recurrent.RULES,
     **reduction.RULES,

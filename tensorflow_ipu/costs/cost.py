@@ -9,8 +9,35 @@ from typing import Any, NamedTuple
 
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.label import Label, worst
-from tensorflow_ipu.costs.partition import Partition
 from tensorflow_ipu.costs.releases import CURRENT, Release
+
+
+class Partition(NamedTuple):
+    """How an op is divided over the tiles of an IPU.
+
+    Args:
+        parts: in how many parts each dimension is, by name, such as `(("rows", 24), ("columns", 1),
+            ("indices", 50))`.
+        serial: parts that are done one after the other because memory is short.
+        partials: element type of partial sums; empty if the op has none.
+    """
+
+    parts: tuple[tuple[str, int], ...]
+    serial: int = 1
+    partials: str = ""
+
+    @property
+    def tiles(self) -> int:
+        """Tiles that take part."""
+        return math.prod(count for _, count in self.parts)
+
+    def __str__(self) -> str:
+        """The dimensions that are divided, such as `rows 24, indices 50; partials float32`."""
+        divided = ", ".join(f"{name} {count}" for name, count in self.parts if count > 1)
+        serial = f"{self.serial} serial parts" if self.serial > 1 else ""
+        partials = f"partials {self.partials}" if self.partials else ""
+        return "; ".join(text for text in (divided or "1 tile", serial, partials) if text)
+
 
 # Bytes of an element in the chip's memory. 64-bit integers and floats exist on the host only, but
 # programs may hold them, so they count what they are; strings and handles take no room.

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 import numpy as np
 
 from tensorflow_ipu.configs.flags import Flags
-from tensorflow_ipu.costs.cost import Cost
+from tensorflow_ipu.costs.cost import Cost, Partition
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.costs.partition import Partition
 from tensorflow_ipu.planner import serialize
 from tensorflow_ipu.planner.plan import (
     Category,

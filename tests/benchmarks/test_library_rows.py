@@ -14,7 +14,7 @@ from measured.rows import Row, parameters
 
 from tensorflow_ipu.configs.chips import BOW, MK1, MK2
 from tensorflow_ipu.costs import catalogue
-from tensorflow_ipu.costs.chip.sync import sync_cycles
+from tensorflow_ipu.costs.chip.exchange import sync_cycles
 from tensorflow_ipu.costs.contractions import convolution
 from tensorflow_ipu.costs.cost import OpSpec, Resources, TensorType
 

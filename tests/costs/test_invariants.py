@@ -14,7 +14,7 @@ from tests.support.planner.op_specs import FAMILIES
 FEW = settings(max_examples=12, deadline=None, derandomize=True)
 # Small and large ones, around the sizes at which tiles and vectors fill up.
 DIMENSIONS = st.tuples(*[st.sampled_from((1, 2, 3, 7, 15, 16, 17, 31, 64, 100, 257))] * 3)
-# Their memory is that of the partition that is fastest: see test_slice_partition.
+# Their memory is that of the partition that is fastest: see test_slicing.
 BY_PARTITION = (
     "gather gather-points scatter scatter-copy segments stitch shuffle sparse-adagrad".split()
 )

@@ -11,9 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tensorflow_ipu.configs.chips import Chip
-from tensorflow_ipu.costs.chip.exchange import exchange_cycles
-from tensorflow_ipu.costs.chip.links import link_cycles
-from tensorflow_ipu.costs.chip.sync import sync_cycles
+from tensorflow_ipu.costs.chip.exchange import exchange_cycles, link_cycles, sync_cycles
 from tensorflow_ipu.costs.chip.vertex import supervised
 from tensorflow_ipu.costs.rules.data_movement import REARRANGEMENT_CYCLES, cycles_per_byte
 

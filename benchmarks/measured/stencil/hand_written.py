@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from tensorflow_ipu.configs.chips import Chip
-from tensorflow_ipu.costs.chip.sync import sync_cycles
+from tensorflow_ipu.costs.chip.exchange import sync_cycles
 
 from ..prediction import Prediction
 from ..rows import NotExpressible, Row, checked_size, chip_of

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs import catalogue
-from tensorflow_ipu.costs.chip.exchange import exchange_cycles
-from tensorflow_ipu.costs.chip.links import link_cycles
-from tensorflow_ipu.costs.chip.sync import sync_cycles
+from tensorflow_ipu.costs.chip.exchange import exchange_cycles, link_cycles, sync_cycles
 from tensorflow_ipu.costs.cost import OpSpec, Resources, TensorType
 
 from ..element_types import dtype_of

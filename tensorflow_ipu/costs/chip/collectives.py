@@ -22,8 +22,7 @@ from typing import NamedTuple
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.configs.chips import Chip
-from tensorflow_ipu.costs.chip.links import link_label, link_rate
-from tensorflow_ipu.costs.chip.sync import sync_cycles
+from tensorflow_ipu.costs.chip.exchange import link_label, link_rate, sync_cycles
 from tensorflow_ipu.costs.cost import FREE, Cost
 from tensorflow_ipu.costs.figures import label_of
 from tensorflow_ipu.costs.label import worst

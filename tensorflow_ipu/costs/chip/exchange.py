@@ -1,8 +1,46 @@
-"""Cycles of the exchange between the tiles of one IPU."""
+"""Cycles of exchange between tiles, copies over IPU-Links, and sync."""
 
 from __future__ import annotations
 
 from tensorflow_ipu.configs.chips import Chip
+from tensorflow_ipu.costs.figures import label_of
+from tensorflow_ipu.costs.label import Label
+
+# --- Sync ---
+
+# There and back: the request to all and the answer from all.
+_WAYS = 2
+
+
+def hops(ipus: int) -> float:
+    """Returns the steps that a synchronization takes from one end of a ladder of IPUs to the other.
+
+    Formula: `1 + (ipus / 2) / 2`: a ladder has two IPUs per rung, and the middle collects. Source:
+    the hardware model in the tests of graphcore/poplibs.
+
+    Args:
+        ipus: number of IPUs that wait for each other, 2 or more.
+    """
+    return 1 + (ipus / 2) / 2
+
+
+def sync_cycles(ipus: int, chip: Chip) -> float:
+    """Returns the cycles of one synchronization.
+
+    Formula: on one IPU a constant of the chip; among several that constant plus
+    `2 x hops x time per hop x clock`. Source: see `hops`; the figures are the chip's.
+
+    Args:
+        ipus: number of IPUs that wait for each other; 1 for the tiles of one IPU.
+        chip: the chip.
+    """
+    within = float(chip.sync_cycles)
+    if ipus <= 1:
+        return within
+    return within + _WAYS * hops(ipus) * chip.sync_hop_time * chip.clock
+
+
+# --- Exchange between tiles ---
 
 
 def exchange_cycles(bytes_per_tile: float, chip: Chip) -> float:
@@ -42,3 +80,58 @@ def broadcast_cycles(num_bytes: float, destinations: int, chip: Chip) -> float:
     """
     width = chip.tiles_per_bus if destinations > chip.tiles_per_bus else 1
     return exchange_cycles(num_bytes / width, chip)
+
+
+# --- Copies over links ---
+
+_FIGURES = ("link_bandwidth", "link_efficiency", "link_latency", "pair_links", "ring_links")
+
+
+def link_rate(chip: Chip, links: int) -> float:
+    """Returns the bytes per cycle and direction over some IPU-Links.
+
+    Formula: `links x bandwidth x efficiency / clock`. Source: the hardware model in the tests of
+    graphcore/poplibs, 128 Gbit/s per link and direction, of which 85 % carry data.
+
+    Args:
+        chip: the chip.
+        links: number of links that share the work.
+    """
+    return links * chip.link_bandwidth * chip.link_efficiency / chip.clock
+
+
+def links_between(source: int, destination: int, chip: Chip) -> int:
+    """Returns how many links join two IPUs.
+
+    IPUs form a ladder: 0 and 1 are a pair, 2 and 3 the next. Source: as for `link_rate`.
+
+    Args:
+        source: an IPU.
+        destination: another.
+        chip: the chip.
+    """
+    return chip.pair_links if source // 2 == destination // 2 else chip.ring_links
+
+
+def link_cycles(num_bytes: float, chip: Chip, links: int | None = None) -> float:
+    """Returns the cycles of one copy from an IPU to another.
+
+    Formula: `bytes / rate + latency`. Source: see `link_rate`; the latency is a figure of the chip.
+
+    Args:
+        num_bytes: size of the copy.
+        chip: the chip.
+        links: number of links that share the work; those of a ring if left out.
+
+    Returns:
+        Cycles; 0 when nothing is copied.
+    """
+    if num_bytes <= 0:
+        return 0.0
+    rate = link_rate(chip, chip.ring_links if links is None else links)
+    return num_bytes / rate + chip.link_latency * chip.clock
+
+
+def link_label(chip: Chip) -> Label:
+    """Returns how far the cycles of a copy can be trusted."""
+    return label_of(chip, *_FIGURES)

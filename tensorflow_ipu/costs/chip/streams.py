@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorflow_ipu.configs.chips import Chip
-from tensorflow_ipu.costs.chip.sync import sync_cycles
+from tensorflow_ipu.costs.chip.exchange import sync_cycles
 from tensorflow_ipu.costs.figures import label_of
 from tensorflow_ipu.costs.label import Label
 

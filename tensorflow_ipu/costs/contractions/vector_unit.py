@@ -12,9 +12,8 @@ from tensorflow_ipu.costs.chip import lanes
 from tensorflow_ipu.costs.chip.vertex import exchange_code, phase, share
 from tensorflow_ipu.costs.contractions.contraction import SIZES, area
 from tensorflow_ipu.costs.contractions.conv_geometry import Geometry, windows
-from tensorflow_ipu.costs.cost import Cost, Resources, TensorType
+from tensorflow_ipu.costs.cost import Cost, Partition, Resources, TensorType
 from tensorflow_ipu.costs.memory_bound import bound
-from tensorflow_ipu.costs.partition import Partition
 
 # Ways to split vectors of channels over the tiles; field positions take the tiles that remain.
 _VECTOR_SPLITS = (1, 2, 4, 8, 16, 32, 64, 92, 128, 184, 368, 736, 1472)

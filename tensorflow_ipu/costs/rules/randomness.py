@@ -8,8 +8,7 @@ from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, TensorType
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.rule import Rule, rules
 from tensorflow_ipu.costs.rules.elementwise import expression_cycles, vector_width
-from tensorflow_ipu.costs.rules.slice_partition import lookup
-from tensorflow_ipu.costs.rules.slicing import table_of
+from tensorflow_ipu.costs.rules.slicing import lookup, table_of
 from tensorflow_ipu.costs.rules.sorting import sorting
 
 # Cycles of a worker for each vector: a worker's instruction draws 64 random bits (128 bits a tile

@@ -15,9 +15,8 @@ from tensorflow_ipu.costs.chip.vertex import (
     supervised,
     type_name,
 )
-from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
+from tensorflow_ipu.costs.cost import Cost, OpSpec, Partition, Resources, TensorType
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.costs.partition import Partition
 from tensorflow_ipu.costs.releases import CURRENT, Release
 from tensorflow_ipu.costs.rule import Rule, rules
 from tensorflow_ipu.costs.rules.elementwise import computed_type, is_float, vertex_cycles

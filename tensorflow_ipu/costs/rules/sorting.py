@@ -6,8 +6,12 @@ from tensorflow_ipu.costs.chip.vertex import phase, share, type_name
 from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.rule import Rule, rules
-from tensorflow_ipu.costs.rules.elementwise import computed_type, expression_cycles, vertex_cycles
-from tensorflow_ipu.costs.rules.elementwise_table import expression_label
+from tensorflow_ipu.costs.rules.elementwise import (
+    computed_type,
+    expression_cycles,
+    expression_label,
+    vertex_cycles,
+)
 
 # One exchange of a sorting network: which is larger, and both the keys and their places follow.
 _COMPARE_EXCHANGE = ("compare", "select", "select")

@@ -11,9 +11,13 @@ from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType, Unkno
 from tensorflow_ipu.costs.rule import Rule, largest, rules
 from tensorflow_ipu.costs.rules import slicing
 from tensorflow_ipu.costs.rules.data_movement import local_copy, rearrangement
-from tensorflow_ipu.costs.rules.elementwise import expression_cycles, is_float, vector_width
-from tensorflow_ipu.costs.rules.elementwise_table import expression_label
-from tensorflow_ipu.costs.rules.slice_partition import lookup, update
+from tensorflow_ipu.costs.rules.elementwise import (
+    expression_cycles,
+    expression_label,
+    is_float,
+    vector_width,
+)
+from tensorflow_ipu.costs.rules.slicing import lookup, update
 
 # Scaled add: cycles besides the workers, of a worker, and of each vector. Source: `popops`.
 _SCALED, _SCALED_WORKER, _SCALED_VECTOR = 38, 21, 3

@@ -15,7 +15,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from tensorflow_ipu.costs.cost import Cost, Resources, TensorType
 from tensorflow_ipu.costs.label import worst
-from tensorflow_ipu.costs.rules import fused_map
+from tensorflow_ipu.costs.rules import elementwise
 from tensorflow_ipu.planner.program import gelu
 from tensorflow_ipu.planner.program.structure import UPDATE
 from tensorflow_ipu.planner.workload import TENSOR, Op, Operand, Workload
@@ -96,15 +96,15 @@ class _Search:
     def _updates(self, index: int) -> bool:
         """Returns whether an op is of an update, or its result is assigned to a variable."""
         op = self._workload.ops[index]
-        if op.phase == UPDATE or fused_map.is_assignment(op.type):
+        if op.phase == UPDATE or elementwise.is_assignment(op.type):
             return True
         readers = (i for buffer in _buffers(op.outputs) for i in self._readers[buffer])
-        return any(fused_map.is_assignment(self._workload.ops[i].type) for i in readers)
+        return any(elementwise.is_assignment(self._workload.ops[i].type) for i in readers)
 
     def _fit(self, index: int, reader: int) -> bool:
         """Returns whether an op can join the group of another; records it if so."""
         op, other = self._workload.ops[index], self._workload.ops[reader]
-        if fused_map.is_assignment(op.type) or self._context(index) != self._context(reader):
+        if elementwise.is_assignment(op.type) or self._context(index) != self._context(reader):
             return False
         if not 0 < _map_elements(op) == _map_elements(other):
             return False
@@ -149,11 +149,11 @@ def _parents(ops: Sequence[Op]) -> list[int]:
 
 def _map_elements(op: Op) -> int:
     """Returns the elements that an op computes; 0 for an op that cannot be fused."""
-    if op.ipu is None or fused_map.functions(op.spec) is None:
+    if op.ipu is None or elementwise.functions(op.spec) is None:
         return 0
     tensors = [operand.type.elements for operand in (*op.inputs, *op.outputs)]
     whole = max(tensors, default=0)
-    results = op.inputs[:1] if fused_map.is_assignment(op.type) else op.outputs
+    results = op.inputs[:1] if elementwise.is_assignment(op.type) else op.outputs
     return whole if all(result.type.elements == whole for result in results) else 0
 
 
@@ -186,7 +186,7 @@ def cost_of(
             if operand.buffer is None or operand.buffer not in made:
                 inputs[operand] = operand
     types: tuple[TensorType, ...] = tuple(operand.type for operand in inputs.values())
-    return fused_map.fused(
+    return elementwise.fused(
         tuple((op.type, op.spec.inputs, op.spec.outputs) for op in members),
         types,
         tuple(dict.fromkeys(name for cost in costs for name in cost.codelets)),

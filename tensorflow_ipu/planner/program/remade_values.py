@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tensorflow_ipu.costs.rules import elementwise_table as table
+from tensorflow_ipu.costs.rules import elementwise as table
 from tensorflow_ipu.costs.rules import zero_cost
 from tensorflow_ipu.planner.program.accesses import parents
 from tensorflow_ipu.planner.program.structure import UPDATE

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tensorflow_ipu.configs.chips import Chip
-from tensorflow_ipu.costs.chip.sync import sync_cycles
+from tensorflow_ipu.costs.chip.exchange import sync_cycles
 from tensorflow_ipu.costs.label import Label, worst
 from tensorflow_ipu.planner.plan import Segment
 from tensorflow_ipu.planner.program.structure import UPDATE, enclosing, is_container

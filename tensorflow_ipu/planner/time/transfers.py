@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.chip import collectives
-from tensorflow_ipu.costs.chip.links import link_cycles, link_label, links_between
+from tensorflow_ipu.costs.chip.exchange import link_cycles, link_label, links_between, sync_cycles
 from tensorflow_ipu.costs.chip.streams import (
     host_cycles,
     host_label,
@@ -22,7 +22,6 @@ from tensorflow_ipu.costs.chip.streams import (
     streaming_cycles,
     streaming_label,
 )
-from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.costs.cost import FREE, Cost
 from tensorflow_ipu.costs.label import Label, worst
 from tensorflow_ipu.planner.plan import Transfer

@@ -8,9 +8,8 @@ from typing import NamedTuple
 from tensorflow_ipu import op_names
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs import catalogue, intervals
-from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
+from tensorflow_ipu.costs.cost import Cost, OpSpec, Partition, Resources, TensorType
 from tensorflow_ipu.costs.label import worst
-from tensorflow_ipu.costs.partition import Partition
 from tensorflow_ipu.costs.rules import data_movement, slicing
 from tensorflow_ipu.costs.rules.elementwise import computed_type, vector_width
 from tensorflow_ipu.planner.details import Details

@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tensorflow_ipu import schedule as schedules
-from tensorflow_ipu.costs.chip.links import link_cycles, links_between
-from tensorflow_ipu.costs.chip.sync import sync_cycles
+from tensorflow_ipu.costs.chip.exchange import link_cycles, links_between, sync_cycles
 from tensorflow_ipu.planner.program import placed_workload
 from tensorflow_ipu.planner.program.resources import costs_of
 from tensorflow_ipu.planner.program.structure import BACKWARD, FORWARD, Structure

@@ -2,10 +2,53 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from tensorflow_ipu.configs.chips import BOW, CHIPS, MK1
-from tensorflow_ipu.costs.chip.exchange import broadcast_cycles, exchange_cycles
+from tensorflow_ipu.configs.chips import BOW, CHIPS, MK1, MK2, Source, Status
+from tensorflow_ipu.costs.chip.exchange import (
+    broadcast_cycles,
+    exchange_cycles,
+    hops,
+    link_cycles,
+    link_label,
+    link_rate,
+    links_between,
+    sync_cycles,
+)
+from tensorflow_ipu.costs.label import Label
+
+# --- Cycles of synchronisation ---
+
+
+@pytest.mark.parametrize(("ipus", "expected"), [(2, 1.5), (4, 2), (16, 5), (64, 17)])
+def test_hops_of_the_ladder_by_hand(ipus, expected):
+    assert hops(ipus) == expected
+
+
+def test_one_ipu_agrees_with_measurements():
+    # 64, 117 and 117 cycles in the blur steps of thorbenlouw/lbm-graphcore.
+    assert sync_cycles(1, MK1) == pytest.approx((64 + 117 + 117) / 3, rel=0.05)
+
+
+def test_sixteen_ipus_agree_with_measurements():
+    # 501, 642 and 640 cycles there.
+    assert sync_cycles(16, MK1) == pytest.approx((501 + 642 + 640) / 3, rel=0.05)
+
+
+def test_sync_cycles_by_hand():
+    # 30 ns per hop at 1.325 GHz are 39.75 cycles; 2 hops, there and back.
+    assert sync_cycles(4, MK2) == pytest.approx(100 + 4 * 39.75)
+
+
+@pytest.mark.parametrize("chip", CHIPS, ids=repr)
+def test_cycles_rise_with_ipus(chip):
+    cycles = [sync_cycles(ipus, chip) for ipus in (1, 2, 4, 8, 16, 32, 64)]
+    assert cycles == sorted(set(cycles))
+
+
+# --- Cycles of exchange on an IPU ---
 
 # One step of a 3x3 blur on GC2 (thorbenlouw/lbm-graphcore): cycles of exchange by IPUs and type.
 # float2 moves twice the bytes of half4, so the difference of two rows is the cycles of their bytes.
@@ -46,3 +89,42 @@ def test_a_broadcast_is_never_slower_than_a_copy():
     for destinations in (1, 2, 3, 1000):
         assert broadcast_cycles(4096, destinations, BOW) <= exchange_cycles(4096, BOW)
     assert broadcast_cycles(0, 100, BOW) == 0
+
+
+# --- Cycles of copies between IPUs ---
+
+
+@pytest.mark.parametrize(("links", "bandwidth"), [(1, 13.6e9), (2, 27.2e9), (10, 136e9)])
+def test_rate_of_128_gbit_per_link_at_85_percent(links, bandwidth):
+    assert link_rate(MK2, links) * MK2.clock == pytest.approx(bandwidth)
+
+
+def test_a_copy_by_hand():
+    # 27.2 MB at 27.2 GB/s are 1 ms, and the latency is 1.28 us.
+    seconds = link_cycles(27.2e6, MK2) / MK2.clock
+    assert seconds == pytest.approx(1e-3 + 1.28e-6)
+
+
+def test_latency_agrees_with_measured_stencils():
+    # Cycles of exchange among 16 IPUs on GC2 with half4, 3043, and with twice the bytes, 4032.
+    assert BOW.link_latency * 1.6e9 == pytest.approx(2 * 3043 - 4032, rel=0.02)
+
+
+def test_a_copy_of_nothing_costs_nothing():
+    assert link_cycles(0, BOW) == 0
+
+
+@pytest.mark.parametrize(("pair", "links"), [((0, 1), 4), ((1, 0), 4), ((1, 2), 2), ((0, 3), 2)])
+def test_pairs_have_more_links(pair, links):
+    assert links_between(*pair, BOW) == links
+
+
+def test_a_c2_card_has_its_published_rate():
+    # 192 GB/s over both directions between its two IPUs.
+    assert 2 * links_between(0, 1, MK1) * MK1.link_bandwidth == 192e9
+
+
+def test_label_follows_the_figures():
+    assert link_label(BOW) is Label.MODELLED
+    sources = {**BOW.sources, "link_efficiency": Source("a guess", Status.UNCERTAIN)}
+    assert link_label(dataclasses.replace(BOW, sources=sources)) is Label.ASSUMED

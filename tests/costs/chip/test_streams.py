@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tensorflow_ipu.configs.chips import BOW, CHIPS, MK2
+from tensorflow_ipu.costs.chip.exchange import sync_cycles
 from tensorflow_ipu.costs.chip.streams import (
     host_cycles,
     host_label,
@@ -12,7 +13,6 @@ from tensorflow_ipu.costs.chip.streams import (
     streaming_cycles,
     streaming_label,
 )
-from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.costs.label import Label
 
 

@@ -2,18 +2,64 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tensorflow_ipu.configs.chips import BOW
 from tensorflow_ipu.costs.chip import amp
+from tensorflow_ipu.costs.chip.vertex import exchange_code
 from tensorflow_ipu.costs.contractions import partition
 from tensorflow_ipu.costs.contractions.contraction import Product, Window
 from tensorflow_ipu.costs.contractions.partition_block import Splits, block_of
 from tensorflow_ipu.costs.cost import Cost, Resources
 from tensorflow_ipu.costs.releases import Release
 
+# --- Balanced partitions in closed form ---
+
 UNIT = amp.unit(BOW, "float16", "float16")
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(st.lists(st.floats(1, 1e4), min_size=1, max_size=4), st.floats(0.001, 1), st.floats(0.1, 1))
+def test_the_level_fills_the_volume(sides, part, less):
+    volume = math.prod(sides) * part
+    level = partition.level(volume, sides)
+    assert math.prod(min(side, level) for side in sides) == pytest.approx(volume)
+    assert partition.level(volume * less, sides) <= level * (1 + 1e-12)
+
+
+def test_cube_by_hand():
+    # 8 tiles: 512 x 512 x 512 each.
+    product = Product("float16", "float16", 1024, 1024, 1024)
+    block = partition.sides(product, UNIT, 8)
+    assert block == pytest.approx((1, 512, 512, 512))
+    assert partition.operands(product, block) == pytest.approx((512 * 512 * 2,) * 3)
+
+
+def test_groups_are_split_first():
+    product = Product("float16", "float16", 64, 32, 16, 20)
+    assert partition.sides(product, UNIT, 5) == (4, 64, 32, 16)
+    assert partition.sides(product, UNIT, 40) == pytest.approx((1, 32, 32, 16))
+
+
+def test_memory_by_hand():
+    product = Product("float16", "float32", 1024, 1024, 1024)
+    tiles = BOW.with_tiles(64)
+    # 256 x 256 x 256: two operands of 128 KiB, sums of 256 KiB; units of 8 outputs.
+    unit = amp.unit(tiles, "float16", "float32")
+    wide = partition.with_memory(partition.Cost(), product, unit, Resources(tiles, 64, 1.0))
+    assert wide.temporary == 512 * 1024
+    assert wide.vertex_state == 64 + 4 * (16 + 32 + 16 * 32)
+    assert wide.exchange_code == 3 * exchange_code(128 * 1024)
+    narrow = partition.with_memory(partition.Cost(), product, unit, Resources(tiles, 64, 0.1))
+    assert narrow.temporary == int(0.1 * 624 * 1024)
+
+
+# --- Partitions of a product over the tiles ---
 
 
 def split(positions=1, inputs=1, outputs=1, groups=1):

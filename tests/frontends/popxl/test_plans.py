@@ -16,7 +16,7 @@ from popxl.transforms import autodiff
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.costs.chip.collectives import all_gather, all_reduce, reduce_scatter
-from tensorflow_ipu.costs.chip.sync import sync_cycles
+from tensorflow_ipu.costs.chip.exchange import sync_cycles
 from tensorflow_ipu.op_names import CROSS_REPLICA_SUM
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.program import fused_maps

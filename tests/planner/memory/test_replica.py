@@ -9,9 +9,8 @@ import pytest
 
 from tensorflow_ipu.configs.chips import MK1, MK2
 from tensorflow_ipu.costs import catalogue
-from tensorflow_ipu.costs.cost import FREE, Cost
+from tensorflow_ipu.costs.cost import FREE, Cost, Partition
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.costs.partition import Partition
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
 from tests.support.planner.workloads import Builder, chain, loop, pipeline, training_step

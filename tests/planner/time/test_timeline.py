@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
 from tensorflow_ipu.configs.chips import BOW, MK2
-from tensorflow_ipu.costs.chip.links import link_cycles
-from tensorflow_ipu.costs.chip.sync import sync_cycles
+from tensorflow_ipu.costs.chip.exchange import link_cycles, sync_cycles
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.plan import median_label
 from tensorflow_ipu.planner.planning import Planner

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from tensorflow_ipu.configs import chips
-from tensorflow_ipu.costs.cost import Cost
+from tensorflow_ipu.costs.cost import Cost, Partition
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.costs.partition import Partition
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.plan import OpTime, Segment
 from tensorflow_ipu.planner.settings import Settings

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tensorflow_ipu.configs.chips import BOW, MK1
 from tensorflow_ipu.costs.catalogue import cost_of
 from tensorflow_ipu.costs.cost import Resources, TensorType
-from tensorflow_ipu.costs.rules import slice_partition
+from tensorflow_ipu.costs.rules import slicing
 from tests.support.planner.op_specs import op
 
 ALL = Resources(BOW, BOW.tiles)
@@ -73,7 +73,7 @@ def by_hand(indices, rows, columns, size, split, updated):
 )
 def test_the_cheapest_of_all_partitions_is_taken(sizes, tiles, updated):
     indices, rows, columns, size = sizes
-    way = slice_partition.update if updated else slice_partition.lookup
+    way = slicing.update if updated else slicing.lookup
     cost = way(indices, table(rows, columns, size), Resources(BOW, tiles))
     counts = [n for n in (1, 2, 3, 4, 6, 8, 12, 16) if n <= tiles]
     all_splits = [s for s in itertools.product(counts, repeat=3) if math.prod(s) <= tiles]
@@ -115,9 +115,9 @@ def test_rows_that_are_replaced_do_not_split_the_indices():
 def test_an_update_takes_no_less_than_the_lookup(sizes, tiles, chip):
     indices, rows, columns, size = sizes
     resources = Resources(chip, min(tiles, chip.tiles))
-    lookup = slice_partition.lookup(indices, table(rows, columns, size), resources)
+    lookup = slicing.lookup(indices, table(rows, columns, size), resources)
     for combines in (True, False):
-        update = slice_partition.update(indices, table(rows, columns, size), resources, combines)
+        update = slicing.update(indices, table(rows, columns, size), resources, combines)
         assert update.cycles >= lookup.cycles
 
 
@@ -126,7 +126,7 @@ def test_an_update_takes_no_less_than_the_lookup(sizes, tiles, chip):
 def test_more_tiles_never_take_longer(sizes, tiles, more, updated):
     indices, rows, columns, size = sizes
     tiles = max(tiles, ceil(rows * columns * size, BOW.memory_per_tile // 2))  # or it does not fit
-    way = slice_partition.update if updated else slice_partition.lookup
+    way = slicing.update if updated else slicing.lookup
     few, many = (
         way(indices, table(rows, columns, size), Resources(BOW, min(count, BOW.tiles)))
         for count in (tiles, tiles + more)
@@ -140,7 +140,7 @@ def test_more_work_never_takes_less(sizes, axis, more):
     larger = list(sizes)
     larger[axis] += more
     small, large = (
-        slice_partition.lookup(indices, table(rows, columns, size), ALL)
+        slicing.lookup(indices, table(rows, columns, size), ALL)
         for indices, rows, columns, size in (sizes, larger)
     )
     assert large.cycles >= small.cycles
@@ -150,7 +150,7 @@ def test_more_work_never_takes_less(sizes, axis, more):
 @given(sizes=TABLES, proportion=st.sampled_from((0.1, 0.6)), updated=st.booleans())
 def test_temporary_memory_is_that_of_the_partition(sizes, proportion, updated):
     indices, rows, columns, size = sizes
-    way = slice_partition.update if updated else slice_partition.lookup
+    way = slicing.update if updated else slicing.lookup
     cost = way(indices, table(rows, columns, size), Resources(BOW, BOW.tiles, proportion))
     split = dict(cost.partition.parts)
     each = ceil(indices, split["indices"])
@@ -168,11 +168,11 @@ def test_temporary_memory_is_that_of_the_partition(sizes, proportion, updated):
     assert copied + others / cost.partition.serial <= limit
 
 
-@pytest.mark.parametrize("way", [slice_partition.lookup, slice_partition.update])
+@pytest.mark.parametrize("way", [slicing.lookup, slicing.update])
 @pytest.mark.parametrize("combines", [True, False])
 def test_a_table_too_large_for_the_tiles_is_spread_over_all(way, combines):
     large = table(1_000_003, 512, 2)  # 696 kB on each of 1,472 tiles
-    rest = () if way is slice_partition.lookup else (combines,)
+    rest = () if way is slicing.lookup else (combines,)
     cost = way(1000, large, ALL, *rest)
     assert cost.partition.tiles > 1400
     assert dict(cost.partition.parts)["indices"] == 1

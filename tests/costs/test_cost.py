@@ -6,8 +6,7 @@ import pytest
 
 from tensorflow_ipu.configs.chips import BOW, MK1
 from tensorflow_ipu.costs.catalogue import cost_of
-from tensorflow_ipu.costs.cost import Cost, Resources
-from tensorflow_ipu.costs.partition import Partition
+from tensorflow_ipu.costs.cost import Cost, Partition, Resources
 from tests.support.planner.op_specs import f16, f32, i32, op
 
 HALVES = Partition((("rows", 2), ("columns", 1)))
