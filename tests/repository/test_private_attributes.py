@@ -27,10 +27,8 @@ _OF_NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
 # What `IPUEstimatorBase` gives the modules that build programs for it. Names without an underscore
 # would be part of the public class.
 _OF_ESTIMATORS = {
-    "_call_model_fn",
     "_compile",
     "_ipu",
-    "_new_batches",
     "_on_host",
 }
 
