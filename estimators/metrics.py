@@ -112,7 +112,7 @@ def dequeued(outfeed: IPUOutfeedQueue, leading: list[int], replicas: int, launch
 
 
 def last_value(name: str, value: tf.Tensor, replicas: int) -> tuple[tf.Tensor, tf.Operation]:
-    """Returns a metric whose value is the last one that a program sent.
+    """Returns a metric whose value is the program's last one.
 
     Args:
         name: its name.

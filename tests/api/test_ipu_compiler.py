@@ -162,7 +162,7 @@ class TestResults:
 
 
 class TestInputs:
-    """What goes into a computation."""
+    """Inputs of a computation."""
 
     def test_nested_inputs_keep_their_structure(self) -> None:
         def net(pair: Any, table: Any) -> Any:
@@ -215,7 +215,7 @@ class TestInputs:
 
 
 class TestDevice:
-    """What `device` says of what a computation makes."""
+    """The `device` of a computation's results."""
 
     def test_tensors_are_on_the_device_in_scope(self) -> None:
         seen = {}

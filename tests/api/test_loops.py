@@ -141,7 +141,7 @@ class TestRepeat:
 
 @pytest.mark.usefixtures("graph")
 class TestResults:
-    """The form of what a loop returns."""
+    """The structure of a loop's results."""
 
     @staticmethod
     def _of_a_loop(body: Callable[..., Any], inputs: Any) -> Any:

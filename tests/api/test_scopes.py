@@ -1,4 +1,4 @@
-"""Tests of the scopes: the attributes that they put on ops, and what the program makes of them."""
+"""Tests of the scopes: the attributes that they put on ops, and their effects on programs."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ class TestShard:
 
 @pytest.mark.usefixtures("graph")
 class TestFrontendAttribute:
-    """`frontend_attribute` and what is built on it."""
+    """`frontend_attribute` and the scopes built on it."""
 
     def test_a_frontend_attribute_ends_with_its_scope(self) -> None:
         with scopes.frontend_attribute("KEY", "value"):

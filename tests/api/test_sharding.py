@@ -1,4 +1,4 @@
-"""Tests of `ipu.sharding`, of what gradients take over, and of IPUs and replicas."""
+"""Tests of `ipu.sharding`, of the shards of gradients, and of IPUs and replicas."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class TestAttributes:
 
 
 def _stage(index: int, ipu: int) -> Any:
-    """What a pipeline puts around a stage."""
+    """The scope around a stage of a pipeline."""
     return tf1.get_default_graph()._attr_scope(
         {
             "_ipu_stage": attr_value_pb2.AttrValue(i=index),

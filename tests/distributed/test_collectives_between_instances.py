@@ -17,7 +17,7 @@ SHARED = [(count, total) for count, totals in TOTALS.items() for total in totals
 
 @functools.cache
 def _reports(count: int) -> list[list[dict]]:
-    """Returns what each of so many instances reports."""
+    """Runs `count` instances and returns the report of each."""
     words = ["-m", "tests.support.processes.collective_cases", *map(str, TOTALS[count])]
     return [outcome.reports for outcome in instances.run(words, count)]
 

@@ -23,7 +23,7 @@ SOME = ("graph loop", "graph pipeline", "Keras")
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Returns a function that trains, and gives what each instance reports: arrays by case."""
+    """Returns a function that trains and returns the reports of all instances: arrays by case."""
 
     @functools.cache
     def train(module, count, total, *words):

@@ -38,7 +38,7 @@ def outcomes():
 
 
 def _reports(outcomes, name):
-    """Returns what each instance reported of a program."""
+    """Returns the report of each instance of a program."""
     return [
         next(report for report in outcomes[index].reports if report["name"] == name)
         for index in range(3)
@@ -46,7 +46,7 @@ def _reports(outcomes, name):
 
 
 def _check_others(outcomes, name, kind, *texts):
-    """Checks what the instances without the fault reported of a program."""
+    """Checks the reports of the instances without the fault."""
     for index in (0, 2):
         report = _reports(outcomes, name)[index]
         assert report.get("error") == kind, report

@@ -122,7 +122,7 @@ def test_keras_trains_with_mixed_float16(strategy):
 
 
 def test_only_multi_replica_reduces_over_replicas(strategy):
-    """Workers exchange what a `CrossReplicaOptimizer` has reduced over their replicas."""
+    """Workers exchange gradients that a `CrossReplicaOptimizer` has reduced over their replicas."""
     replicas.configure(2)
 
     @tf.function(jit_compile=True)
@@ -159,7 +159,7 @@ def test_an_estimator_trains_with_the_strategy(strategy, num_replicas):
 
 
 def test_a_pipeline_estimator_trains_with_the_strategy(strategy):
-    """Runs of several steps are allowed: what is exchanged, is so once for each update."""
+    """Runs of several steps are allowed: values are exchanged once for each update."""
 
     def model_fn(mode):
         def optimizer_function(loss):

@@ -15,7 +15,7 @@ def outcomes(request):
 
 
 def _reports(outcomes, function):
-    """Yields what each instance reported in each mode: its index, the mode and the values."""
+    """Yields the reports of all instances and modes: index, mode and values."""
     for index, outcome in enumerate(outcomes):
         found = [each for each in outcome.reports if each.get("function") == function]
         assert [each["mode"] for each in found] == ["eager", "function", "session"]

@@ -1,4 +1,4 @@
-"""What processes learn of each other from the environments of launchers, and from clusters."""
+"""Facts that processes learn of each other, from launchers' environments and from clusters."""
 
 from __future__ import annotations
 

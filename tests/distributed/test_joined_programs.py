@@ -1,4 +1,4 @@
-"""Tests of programs for several processes in one that has joined no others, or as another one."""
+"""Programs for several processes, in a process that has joined none, or joined as another one."""
 
 from __future__ import annotations
 

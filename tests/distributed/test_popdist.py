@@ -1,4 +1,4 @@
-"""What a program that was started without a launcher learns from `popdist`."""
+"""Facts that a program without a launcher learns from `popdist`."""
 
 from __future__ import annotations
 

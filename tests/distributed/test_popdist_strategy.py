@@ -41,7 +41,7 @@ def test_keras_trains_like_stock():
 
 
 def test_keras_trains_with_mixed_float16(strategy):
-    """Weights stay float32, and come near those of a training in float32."""
+    """Weights stay float32, near the weights of a training in float32."""
 
     def build():
         return tf.keras.Sequential(

@@ -1,4 +1,4 @@
-"""Checkpoints, summaries, warm start, export and `train_and_evaluate`: what is stock, with IPUs."""
+"""Checkpoints, summaries, warm start, export and `train_and_evaluate`, as in stock estimators."""
 
 from __future__ import annotations
 

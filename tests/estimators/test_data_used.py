@@ -1,4 +1,4 @@
-"""How many batches estimators take: those of the steps, and not one more."""
+"""The number of batches that estimators take: one for each step, and no more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ITERATIONS, RUNS = 4, 2
 
 
 def estimator(pipeline: bool, replicas: int) -> tuple[Any, Any]:
-    """Returns an estimator, and a function for a dataset of so many batches."""
+    """Returns an estimator, and a function that makes a dataset of N batches."""
     if pipeline:
         return pipelined.estimator(ITERATIONS, replicas), pipelined.dataset
     config = models.run_config(ITERATIONS, replicas)

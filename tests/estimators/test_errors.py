@@ -1,4 +1,4 @@
-"""What estimators refuse, each with the phrase that users may look for."""
+"""Errors of estimators, each with the phrase that users may look for."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_a_keras_metric_is_evaluated() -> None:
 
 @pytest.mark.parametrize(("iterations", "expected"), [(1, [0, 1, 2, 3]), (2, [0, 0, 2, 2])])
 def test_the_global_step_goes_on(iterations: int, expected: list[int]) -> None:
-    """As in training, from where the model is; what is reported stays the step of the model."""
+    """Batches are as in training; the reported step stays the step of the model."""
     seen = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
 
     def model(features, labels, mode):

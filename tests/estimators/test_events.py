@@ -1,4 +1,4 @@
-"""What TensorBoard's reader finds in the event files of estimators."""
+"""Event files of estimators, read by TensorBoard."""
 
 from __future__ import annotations
 

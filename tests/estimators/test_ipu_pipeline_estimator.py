@@ -186,7 +186,7 @@ def test_the_loss_accumulates_in_the_type_asked_for(dtype: Any) -> None:
 
 
 def test_batch_serialization_makes_more_mini_batches() -> None:
-    """A run is still iterations_per_loop mini-batches, and the loss that of one."""
+    """A run is still iterations_per_loop mini-batches, and the loss is of one of them."""
     params = {"gradient_accumulation_count": 2, "batch_serialization_iterations": 2}
     trained = estimator(16, shards=1, params=params)
     losses = models.Losses()
@@ -335,7 +335,7 @@ def test_predicts_a_finite_dataset_to_its_end(mini_batches: int) -> None:
 
 @pytest.mark.parametrize("single", [True, False])
 def test_replicas_predict_their_own_batches(single: bool) -> None:
-    """Items are the batches of replicas, or what all of them predict in an iteration."""
+    """Items are the batches of replicas, or the predictions of all replicas in an iteration."""
     made = estimator(4, replicas=2)
     predictions = list(made.predict(features_only, yield_single_examples=single))
     want = logits(DATA)
@@ -365,7 +365,7 @@ def test_a_dict_of_predictions_is_split_by_example(keys: Any) -> None:
 
 
 def test_predicts_without_the_labels_of_the_dataset() -> None:
-    """A first stage that only takes features gets only those; one that takes both gets both."""
+    """A first stage gets the features alone, or features and labels, as its signature says."""
     want = logits(4).reshape(-1, pipelines.CLASSES)
     got = list(estimator(4).predict(lambda: dataset(4)))
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)

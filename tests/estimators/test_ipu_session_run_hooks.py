@@ -22,7 +22,7 @@ LAST, ALL = Hook.LoggingMode.LAST, Hook.LoggingMode.ALL
 
 
 class Lines(logging.Handler):
-    """Collects what TensorFlow's logger writes with severity INFO."""
+    """Collects the messages of TensorFlow's logger with severity INFO."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -63,7 +63,7 @@ def run(
     before_run: Any = lambda run: None,
     launch: Any = lambda run: True,
 ) -> None:
-    """Runs a program that counts its iterations and logs what `make` makes of the count."""
+    """Runs a program that counts its iterations and logs the result of `make` for the count."""
     pipelines.configure([replicas, replicas] if device[-1] == "1" else replicas)
     with tf.Graph().as_default():
 
@@ -98,7 +98,7 @@ def run(
     ],
 )
 def test_lines_are_logged_every_n_runs(lines: list[str], every: int, expected: list[str]) -> None:
-    """The last iteration of a run, and runs are what counts."""
+    """The last iteration of a run is logged, and the interval counts runs."""
     run(Hook(every_n_iter=every), 5)
     assert lines == [line + (" (0.000 sec)" if i else "") for i, line in enumerate(expected)]
 
@@ -129,7 +129,7 @@ def test_lines_are_logged_every_n_seconds(
 def test_the_end_logs_what_the_mode_says(
     lines: list[str], every: Any, mode: Any, expected: list[str]
 ) -> None:
-    """LAST says the newest values once more; ALL what has not been logged yet."""
+    """LAST logs the newest values once more; ALL logs the values not logged yet."""
     run(Hook(every_n_iter=every, at_end=True, logging_mode=mode), 3)
     assert lines == expected
 

@@ -17,7 +17,7 @@ def tensor_model(features, mode):
 
 
 def _expected(items: int) -> np.ndarray:
-    """What the untrained model predicts for the first batches."""
+    """Predictions of the untrained model for the first batches."""
     return models.X[:items] @ np.full([3, 1], 0.1, np.float32)
 
 
@@ -58,7 +58,7 @@ def test_an_empty_dataset_has_no_predictions() -> None:
 
 
 def test_labels_are_dropped_on_the_host() -> None:
-    """So they may be what the device lacks. Dicts without labels are all features."""
+    """Labels may have types that the device lacks. Dicts without labels are all features."""
 
     def with_labels():
         names = tf.data.Dataset.from_tensors("label").repeat()

@@ -1,4 +1,4 @@
-"""What each worker of an estimator makes of its configuration, and of what the chief has saved.
+"""Workers of estimators: their configuration, and the checkpoints of the chief.
 
 `tests/distributed/test_equality.py` trains with real workers.
 """

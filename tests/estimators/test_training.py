@@ -33,7 +33,7 @@ STEPS = 8
     ],
 )
 def test_equals_a_session_on_the_cpu(optimizer: str, iterations: int, replicas: int) -> None:
-    """Variables, those of the optimizer too, and the losses that are reported."""
+    """Variables, slots of the optimizer included, and the reported losses."""
     make = OPTIMIZERS[optimizer]
     estimator = models.estimator(
         models.run_config(iterations, replicas), params={"optimizer": make}
@@ -155,7 +155,7 @@ def test_a_host_call_trains(replicas: int) -> None:
 
 @pytest.mark.parametrize("returns", ["unread", "read"])
 def test_host_call_that_returns_a_variable(returns: str) -> None:
-    """What `assign_add` returns for a resource variable: the variable, assigned."""
+    """`assign_add` returns a resource variable itself, assigned."""
 
     def model(features, labels, mode):
         loss = models.squared_error(labels, models.prediction(features))
@@ -176,7 +176,7 @@ def test_host_call_that_returns_a_variable(returns: str) -> None:
 
 
 def test_hooks_run_once_for_each_run() -> None:
-    """Those that are passed and those of the model."""
+    """Hooks that are passed and hooks of the model."""
     calls = {"passed": 0, "model": 0}
 
     class Counter(tf1.train.SessionRunHook):
@@ -208,7 +208,7 @@ def test_hooks_run_once_for_each_run() -> None:
 )
 @pytest.mark.parametrize("iterations", [1, 2])
 def test_elements_keep_the_structure_of_the_dataset(features, iterations: int) -> None:
-    """Nested as the dataset has them; without labels, the model takes what it needs."""
+    """Features are nested as in the dataset; a model without labels takes only features."""
 
     def model(features, mode, labels=None):
         if isinstance(features, tuple):
@@ -227,7 +227,7 @@ def test_elements_keep_the_structure_of_the_dataset(features, iterations: int) -
 
 
 def test_batch_sizes_are_divided() -> None:
-    """Of the global batch each replica gets its share; functions get what they ask for."""
+    """Each replica gets its share of the global batch; functions get the arguments they name."""
     seen = []
 
     def input_fn(mode, params, config):
@@ -253,7 +253,7 @@ def test_batch_sizes_are_divided() -> None:
 
 
 def test_the_configuration_is_put_in_force() -> None:
-    """Whatever was configured before; device and prefetch depth are those that are asked for."""
+    """The estimator's configuration replaces earlier ones, with its device and prefetch depth."""
     before = ipu.config.IPUConfig()
     before.auto_select_ipus = 4
     before.configure_ipu_system()
@@ -296,7 +296,7 @@ def test_compile_summary_is_in_the_event_files(mode: str) -> None:
 
 
 def test_the_end_of_the_dataset_is_an_error() -> None:
-    """Not the end of the training, which would leave what the last run has done half."""
+    """The end of the data, in the middle of a run, is an error and not the end of the training."""
     estimator = models.estimator(models.run_config(4))
     with pytest.raises(tf.errors.OutOfRangeError, match="repeat the dataset"):
         estimator.train(lambda: models.dataset().take(6), steps=8)

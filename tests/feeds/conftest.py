@@ -1,4 +1,4 @@
-"""What tests of queues share."""
+"""Fixtures of the tests of queues."""
 
 from __future__ import annotations
 

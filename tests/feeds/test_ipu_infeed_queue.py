@@ -93,7 +93,7 @@ def run_graph(
     queue_class: type[IPUInfeedQueue] = IPUInfeedQueue,
     **kwargs: Any,
 ) -> Any:
-    """Runs a loop over a dataset in graph mode; returns what arrived."""
+    """Runs a loop over a dataset in graph mode and returns the elements."""
     with tf.Graph().as_default():
         queue = queue_class(dataset(), **kwargs)
         program = GraphProgram(queue, iterations)

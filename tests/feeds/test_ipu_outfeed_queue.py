@@ -27,7 +27,7 @@ tf1 = tf.compat.v1
 
 
 class GraphProgram:
-    """The loop of the reference's examples: 20 times, enqueueing what `pick(input + 1)` gives."""
+    """The loop of the reference's examples: enqueues `pick(input + 1)` 20 times."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class GraphProgram:
 
 
 def run_and_dequeue(mode: IPUOutfeedMode, pick: Callable[[tf.Tensor], Any]) -> Any:
-    """Runs the program once; returns what it enqueued."""
+    """Runs the program once and returns the enqueued values."""
     with tf.Graph().as_default():
         queue = IPUOutfeedQueue(outfeed_mode=mode)
         program = GraphProgram(queue, pick)
@@ -64,7 +64,7 @@ def run_and_dequeue(mode: IPUOutfeedMode, pick: Callable[[tf.Tensor], Any]) -> A
 
 
 def expected(mode: IPUOutfeedMode, replicas: int) -> np.ndarray:
-    """What `pick=identity` gives: 2, 3, ..., 21, each [4, 4], from each replica."""
+    """The values for `pick=identity`: 2, 3, ..., 21, each [4, 4], from each replica."""
     values = np.arange(2, 22, dtype=np.float32)
     if replicas > 1:
         values = np.repeat(values[:, None], replicas, axis=1)

@@ -1,4 +1,4 @@
-"""Feeds of arrays: programs read what is filled in, and what they enqueue comes out."""
+"""Feeds of arrays: their values arrive in programs, and enqueued values come out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensorflow_ipu.runtime import native
 
 
 class Echo:
-    """A program that enqueues what it reads, a number of times."""
+    """A program that enqueues its input N times."""
 
     def __init__(self, times: int, *specs: tf.TensorSpec) -> None:
         self.infeed, self.outfeed = ArrayInfeed(specs, 0), ArrayOutfeed(0)

@@ -1,4 +1,4 @@
-"""Optimizers of the addons, against those of stock Keras and NumPy."""
+"""Optimizers of the addons, against stock Keras and NumPy."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_steps_in_a_program_equal_stock_keras(pair):
 
 
 def lamb(decay, clip=None, adapted=True, debiasing=True):
-    """Returns what LAMB makes of the weight, with NumPy in float64."""
+    """Returns the weight after steps of LAMB, computed with NumPy in float64."""
     weight, m, v = INITIAL.astype(np.float64), 0.0, 0.0
     found = []
     for number, gradient in enumerate(GRADIENTS.astype(np.float64), 1):

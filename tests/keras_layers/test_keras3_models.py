@@ -1,4 +1,4 @@
-"""Models of Keras 3 on the IPU: what Keras 3 alone gives, bit for bit."""
+"""Models of Keras 3 on the IPU, bit for bit against Keras 3 alone."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _with_own_step() -> Any:
 
 
 def _both(make: Callable[[], Any], use: Callable[[Any], Any]) -> tuple[Any, Any]:
-    """Returns what a use of a model gives without a strategy, and in the scope of one."""
+    """Returns the results of using a model without a strategy, and in the scope of one."""
     found = []
     for scope in (contextlib.nullcontext(), _configure().scope()):
         keras.utils.set_random_seed(1)

@@ -1,4 +1,4 @@
-"""What a launcher tells an instance, and how an instance reads it."""
+"""The environment variables of launchers, and how an instance reads them."""
 
 from __future__ import annotations
 

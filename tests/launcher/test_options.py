@@ -138,7 +138,7 @@ def test_remote_script_is_one_word_for_any_shell():
 
 
 def _start(command: options.Command) -> subprocess.Popen[str]:
-    """Starts what a host is to run."""
+    """Starts the command of a host."""
     return subprocess.Popen(
         command.words,
         env=dict(command.variables),

@@ -1,4 +1,4 @@
-"""`poprun` with small real programs: output, signals, exit codes, and what is left afterwards."""
+"""`poprun` with small real programs: output, signals, exit codes, and leftovers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _started: list[subprocess.Popen[str]] = []
 
 @pytest.fixture(autouse=True)
 def end_started():
-    """Kills what a test that fails leaves behind; instances go with their `poprun`."""
+    """Kills processes that a failed test leaves behind; instances go with their `poprun`."""
     yield
     while _started:
         process = _started.pop()
@@ -184,7 +184,7 @@ class TestEnds:
         assert process.stderr == "poprun: instance 0 ended with exit code 255.\n"
 
     def test_children_end_with_their_instance(self, tmp_path):
-        """Those of the instance that fails, too."""
+        """Lines of the failing instance are passed on, too."""
         script = f"sleep 100 & echo $!; {_first_fails_last(tmp_path, 5)}; wait"
         process = start(*shell(script))
         found = pids(process, 2)

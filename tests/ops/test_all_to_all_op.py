@@ -15,12 +15,12 @@ TYPES = ["float16", "float32", "int8", "uint8", "int32", "int64", "bool"]
 
 
 def gathered(x: np.ndarray, size: int) -> np.ndarray:
-    """Returns what each replica gets from all_gather in groups of `size`."""
+    """Returns the result of all_gather in groups of `size` on each replica."""
     return np.stack([x[group] for group in replicas.groups(len(x), size) for _ in group])
 
 
 def exchanged(x: np.ndarray, split: int, concat: int) -> np.ndarray:
-    """Returns what each replica gets from all_to_all."""
+    """Returns the result of all_to_all on each replica."""
     parts = [np.split(row, len(x), axis=split) for row in x]
     return np.stack(
         [np.concatenate([part[to] for part in parts], axis=concat) for to in range(len(x))]

@@ -1,4 +1,4 @@
-"""Tests of `application_compile_op`: what is written, when, and what cannot be."""
+"""Tests of `application_compile_op`: files, times of writing, and errors."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class TestSum:
             assert cross_replica_sum(tf.constant(3.0)).numpy() == 3.0
 
     def test_results_are_not_shared_when_written(self):
-        """Replicas get one buffer, and each may work in place on what it takes for its own."""
+        """Replicas get one buffer, and each may work in place as if it were its own."""
         x = np.ones([4, 1000], np.float32)
 
         def program():

@@ -228,7 +228,7 @@ def test_wide_beam_finds_most_likely_of_all_sequences(blank: int, from_logits: b
 
 
 def searched(log_probs: np.ndarray, width: int, blank: int) -> list[tuple[tuple[int, ...], float]]:
-    """A beam search over sequences as tuples: what is kept and its log probability."""
+    """A beam search over sequences as tuples, with log probabilities."""
     beams: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, -np.inf)}
     for row in log_probs:
         found: dict[tuple[int, ...], tuple[float, float]] = {}

@@ -364,7 +364,7 @@ class TestWhatLibrariesGet:
 
 
 class TestNoOutputs:
-    """Operations for what they do."""
+    """Operations by their behavior."""
 
     def test_an_op_without_outputs_runs_in_each_iteration(self, host):
         def logged():
@@ -385,7 +385,7 @@ class TestNoOutputs:
 
 
 class TestMetadata:
-    """What libraries say of their operations."""
+    """Metadata of operations in libraries."""
 
     @pytest.mark.parametrize("where", RUNNERS)
     def test_outputs_may_share_memory_with_inputs(self, precompiled, where):
@@ -507,7 +507,7 @@ class TestChangedLibrary:
 
 
 class TestCompileErrors:
-    """What is found when a program is compiled, or an operation runs eagerly."""
+    """Errors when a program is compiled, or when an operation runs eagerly."""
 
     def run(self, where, function, *arguments, **options):
         RUNNERS[where](lambda x: [function([x], *arguments, **options)], [X])
@@ -621,7 +621,7 @@ with tf.Graph().as_default():
 
 
 class TestRunErrors:
-    """What goes wrong in a library."""
+    """Errors in a library."""
 
     @pytest.mark.parametrize("where", RUNNERS)
     @pytest.mark.parametrize(
@@ -647,7 +647,7 @@ class TestRunErrors:
 
 
 class TestArguments:
-    """What is found at once."""
+    """Errors at the call."""
 
     @pytest.mark.parametrize(
         ("options", "message"),

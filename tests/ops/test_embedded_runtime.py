@@ -29,7 +29,7 @@ def _batch(value: float) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def squares(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A program that sends the square of what it reads."""
+    """A program that sends the square of its input."""
     return compiled(
         loop(lambda x: x * x, ITERATIONS), tmp_path_factory.mktemp("squares") / "x.poplar_exec"
     )

@@ -27,7 +27,7 @@ ALL_HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 
 
 def expected_codes(values: np.ndarray, fmt: Format, scale: int) -> np.ndarray:
-    """Codes that ml_dtypes rounds to; what is finite is first clipped to the range."""
+    """Codes that ml_dtypes rounds to; finite values are first clipped to the range."""
     dtype = REFERENCE[fmt]
     largest = float(ml_dtypes.finfo(dtype).max)
     with np.errstate(invalid="ignore"):
@@ -37,7 +37,7 @@ def expected_codes(values: np.ndarray, fmt: Format, scale: int) -> np.ndarray:
 
 
 def rounded(values: np.ndarray, fmt: Format, scale: int) -> np.ndarray:
-    """What values become in 8 bits, in float32."""
+    """Values after rounding to 8 bits, in float32."""
     codes = expected_codes(values.astype(np.float16), fmt, scale)
     return codes.view(REFERENCE[fmt]).astype(np.float32) * np.float32(2.0**scale)
 
@@ -181,7 +181,7 @@ class TestConversion:
 
 
 def pair(first: np.ndarray, second: np.ndarray, plain: int | None) -> tuple[Any, Any, Any, Any]:
-    """Two operands, one of them perhaps a plain tensor, and what they stand for."""
+    """Two operands, one of them perhaps a plain tensor, and their values."""
     made, means = [], []
     settings = [(Format.F143, 1), (Format.F152, -2)]
     for index, (values, setting) in enumerate(zip((first, second), settings)):
@@ -195,7 +195,7 @@ def pair(first: np.ndarray, second: np.ndarray, plain: int | None) -> tuple[Any,
 
 
 class TestProducts:
-    """Matrix products and convolutions: those of what the numbers of 8 bits stand for."""
+    """Matrix products and convolutions of the values that 8-bit numbers stand for."""
 
     @pytest.mark.parametrize("plain", [None, 0, 1])
     @pytest.mark.parametrize("batch", [(), (4,)])
@@ -257,7 +257,7 @@ class TestProducts:
 
 
 class TestProductErrors:
-    """What is refused."""
+    """Errors."""
 
     def test_unknown_shapes_are_refused(self):
         @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float16)])
@@ -282,7 +282,7 @@ class TestProductErrors:
 
 
 class TestPlans:
-    """Programs compute products in float32; plans price those of 8-bit numbers as such."""
+    """Programs compute products in float32; plans charge 8-bit products at their own rate."""
 
     @pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
     def test_products_of_8_bits_are_priced_as_such(self, data_format):

@@ -1,4 +1,4 @@
-"""Tests of outlined functions: what they compute, and what the program has of them."""
+"""Tests of outlined functions: their results, and their functions in the program."""
 
 from __future__ import annotations
 
@@ -390,7 +390,7 @@ def test_the_name_and_documentation_stay():
 
 
 class TestErrors:
-    """What is refused, and how."""
+    """Errors."""
 
     @pytest.mark.parametrize("returned", [None, [], (None,)])
     def test_a_function_that_returns_no_tensor_is_refused(self, returned):

@@ -18,13 +18,13 @@ X = np.float32([1, 2, 3])
 
 
 def model(x: tf.Tensor) -> tf.Tensor:
-    """A loss through a capture: its derivative by what is captured is 6 x^2."""
+    """A loss through a capture, with the derivative 6 x^2 by the captured tensor."""
     hidden = capture_upstream_gradients(x * x, tag="hidden")
     return tf.reduce_sum(hidden * hidden) * 3
 
 
 def captured_and_gradient(x: tf.Tensor) -> list[tf.Tensor]:
-    """What a context captured, and the gradient of the input."""
+    """The gradient that a context captured, and the gradient of the input."""
     with GradientCaptureContext() as context:
         with tf.GradientTape() as tape:
             tape.watch(x)

@@ -39,7 +39,7 @@ def _table(dtype: Any = np.float32) -> np.ndarray:
 
 
 def _ids(count: int) -> np.ndarray:
-    """Returns ids of so many mini-batches, among them repeated ones."""
+    """Returns ids of N mini-batches, some of them repeated."""
     return np.random.default_rng(4).integers(0, TOKENS, (count, BATCH)).astype(np.int32)
 
 

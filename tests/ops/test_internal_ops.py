@@ -1,4 +1,4 @@
-"""Tests of `internal_ops`: what is printed to the standard error of a process, queues, counters."""
+"""Tests of `internal_ops`: prints to the standard error of a process, queues, counters."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_eager_tensors_are_printed(printed: Printed) -> None:
 
 
 class TestOperation:
-    """What the function returns."""
+    """The function's result."""
 
     @pytest.fixture(autouse=True)
     def graph(self) -> Iterator[None]:

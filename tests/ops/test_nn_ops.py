@@ -362,7 +362,7 @@ def draw(seed: int, unique: bool = True, count: int = SAMPLED) -> Any:
 
 
 def run_twice(function: Callable[[], Any], number: int = 2) -> Any:
-    """What a program computes on so many replicas in two launches: [launch, replica, ...]."""
+    """Results of a program on N replicas in two launches: [launch, replica, ...]."""
     return np.array([replicas.run(number, function, in_session) for in_session in (True, False)])
 
 
@@ -404,7 +404,7 @@ def test_samples_have_the_log_uniform_distribution() -> None:
 
 
 def in_loop(function: Callable[[], tf.Tensor], steps: int = 4) -> np.ndarray:
-    """What a function gives in each step of a loop on the device, from the same device seed."""
+    """Results of a function in each step of a loop on the device, from the same device seed."""
     replicas.configure(1)
     utils.reset_ipu_seed(3)
     with tf.Graph().as_default(), tf1.Session() as session:

@@ -114,7 +114,7 @@ def test_group_norm_equals_the_reference_in_a_program(axis, strided, dtype):
 
 
 class TestGrouping:
-    """What the two kinds of groups are."""
+    """The two kinds of groups."""
 
     # Channels 0 and 2 hold one number, 1 and 3 another.
     X = np.float32([[[1, 5, 1, 5]]])
@@ -434,7 +434,7 @@ class TestErrors:
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float32])
 @pytest.mark.parametrize("training", [True, False])
 def test_batch_normalization_of_short_floats_is_near_float32(dtype, training):
-    """Scales, offsets and statistics too; values and gradients near those of float32."""
+    """Scales, offsets and statistics too; values and gradients are near float32's."""
     replicas.configure(1)
     values = np.random.default_rng(2).normal(size=(2, 3, 3, 4)).astype(np.float32)
     scale, offset = np.float32([1, 2, 0.5, 1]), np.float32([0, 1, -1, 0.5])

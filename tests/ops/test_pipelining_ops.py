@@ -1,4 +1,4 @@
-"""Pipelines train as plain gradient accumulation does, whatever the schedule."""
+"""Pipelines train as plain gradient accumulation does, with any schedule."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ COUNT = 100_000
 
 
 def in_loop(function: Callable[[], Any], steps: int = 4, device_seed: int = 3) -> np.ndarray:
-    """What a function gives in each step of a loop on the device."""
+    """Results of a function in each step of a loop on the device."""
     replicas.configure(1)
     utils.reset_ipu_seed(device_seed)
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -102,7 +102,7 @@ def test_masks_and_gradients_of_a_loop_belong_together() -> None:
 
 
 def test_gradients_in_a_pipeline_go_through_the_mask() -> None:
-    """The gradient of the weights of stage 0 is what went through the dropout of stage 1."""
+    """The gradient of stage 0's weights passes through the dropout of stage 1."""
     width = 20
     replicas.configure(2)
     with tf.Graph().as_default(), tf1.Session() as session:

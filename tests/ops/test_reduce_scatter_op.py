@@ -31,7 +31,7 @@ SQUARE_ADD = "COLLECTIVE_OP_SQUARE_ADD"
 
 
 def scattered(x: np.ndarray, size: int, op: str = ADD) -> np.ndarray:
-    """Returns what each replica gets in groups of `size`: replicas in order, wide 16-bit floats."""
+    """Returns the result on each replica in groups of `size`: in order, with wide 16-bit floats."""
     wide = x.astype(np.float32) if x.dtype == np.float16 else x
     length = math.ceil(x[0].size / size)
     slices = []

@@ -1,4 +1,4 @@
-"""Tests of what a replica knows of itself."""
+"""Tests of a replica's index and number."""
 
 from __future__ import annotations
 

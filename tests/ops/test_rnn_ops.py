@@ -148,7 +148,7 @@ def expected(kind: str, layer: Any, activations: Any = PAIRS[0], reset_after: bo
 
 
 def computed(kind: str, layer: Any) -> Any:
-    """Returns what `expected` does, of the layer."""
+    """Returns the layer's results in the form of `expected`."""
     values = [tf.constant(v) for v in (X, *STATES[: 1 + is_lstm(kind)])]
     with tf.GradientTape() as tape:
         tape.watch(values)
@@ -166,7 +166,7 @@ def assert_close(actual: Any, wanted: Any, tolerance: float = 1e-5) -> None:
 
 
 def run_in_session(count: int, function: Callable[[], Any]) -> Any:
-    """Does what `replicas.run` does, with variables."""
+    """Runs a function as `replicas.run` does, with variables."""
     replicas.configure(count)
     with tf.Graph().as_default(), tf1.Session() as session:
         queue = ipu_outfeed_queue.IPUOutfeedQueue()

@@ -56,7 +56,7 @@ def arrays(inner=(3,), dtype="float32"):
 
 
 class TestDocumentedExamples:
-    """What the reference prints."""
+    """Output of the reference."""
 
     def test_sequence_slice_gives_the_documented_rows(self):
         dst = sequence_slice(tf.zeros([6, 6]), SIX, [2, 2], [2, 1], [0, 4], False)

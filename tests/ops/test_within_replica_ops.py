@@ -60,7 +60,7 @@ def padded(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def reduced(arrays: Sequence[np.ndarray], op: str) -> list[np.ndarray]:
-    """What each shard has of a reduction; sums of 16-bit numbers are rounded once."""
+    """Each shard's part of a reduction; sums of 16-bit numbers are rounded once."""
     if op == LOCAL:
         return list(arrays)
     wide = [a.astype(np.float32) if a.dtype == np.float16 else a for a in arrays]
@@ -171,7 +171,7 @@ class TestValues:
 
 
 class TestPlacement:
-    """Which IPU has what."""
+    """IPUs of the ops."""
 
     @pytest.mark.parametrize("collective", ["all_gather", "all_reduce", "reduce_scatter"])
     def test_result_i_is_on_shard_i(self, collective):
@@ -238,7 +238,7 @@ class TestGradients:
 
 
 class TestErrors:
-    """What is refused, and how."""
+    """Errors."""
 
     ALL = pytest.mark.parametrize("name", ["all_gather", "all_reduce", "reduce_scatter"])
 

@@ -1,4 +1,4 @@
-"""What gradient-accumulation optimizers refuse, at construction and when the program first runs."""
+"""Errors of gradient-accumulation optimizers, at construction and at the first run."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def _descent() -> Optimizer:
 
 
 class Casting(optimizers.IpuOptimizer):
-    """Notes the types of gradients, and casts them to those of the variables."""
+    """Notes the types of gradients, and casts them to the types of the variables."""
 
     def __init__(self, opt: Optimizer) -> None:
         super().__init__(opt)
@@ -284,7 +284,7 @@ def test_accumulation_works_in_a_function_of_a_strategy(cls: Any) -> None:
 
 
 def test_replicas_accumulate_in_a_function_of_a_strategy() -> None:
-    """The mean is taken once, though the strategy too would combine what replicas have."""
+    """The mean is taken once, though the strategy too would combine replicas' values."""
     training.configure(2)
     x, y = training.data(8)
     with ipu_strategy.IPUStrategy().scope():

@@ -45,7 +45,7 @@ def _double(x: tf.Tensor) -> tf.Tensor:
 
 
 class TestAttributes:
-    """What a strategy says of itself."""
+    """Properties of a strategy."""
 
     def test_the_class_has_both_names(self) -> None:
         assert ipu_strategy.IPUStrategy is ipu_strategy.IPUStrategyV1
@@ -307,7 +307,7 @@ class TestRun:
 
 
 class TestResults:
-    """Functions give back what they return."""
+    """`run` returns the function's results."""
 
     @pytest.mark.parametrize(
         ("function", "expected"),

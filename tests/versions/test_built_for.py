@@ -45,7 +45,7 @@ def install(plugins, record):
 
 
 def tensorflow(folder, version, name="tensorflow"):
-    """Makes the folder of a TensorFlow, with its distribution and those of others beside it."""
+    """Makes the folder of a TensorFlow, with its distribution and others beside it."""
     for distribution in (f"{name}-{version}", "tensorflow_estimator-2.9.0", "tensorflow_ipu-9.9"):
         (folder / f"{distribution}.dist-info").mkdir(parents=True)
     return folder / "tensorflow"
@@ -147,7 +147,7 @@ def test_sources_that_are_not_installed_have_error_too(monkeypatch):
 
 
 def test_library_is_compiled_with_the_flags_of_tensorflow():
-    """Other flags would change what the classes in its headers look like."""
+    """Other flags would change the classes in its headers."""
     import tensorflow as tf
 
     makefile = (ROOT / "native" / "Makefile").read_text(encoding="utf-8")

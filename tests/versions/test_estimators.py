@@ -63,7 +63,7 @@ def test_without_package_errors_say_what_to_install(run_python):
 
 
 class _Config:
-    """What a stock `RunConfig` has for the module to read and set."""
+    """The members of a stock `RunConfig` that the module reads and sets."""
 
     def __init__(self, strategy, experimental=None):
         self._train_distribute, self._eval_distribute = strategy, None

@@ -29,7 +29,7 @@ SHOW_MODEL = "print(tf.keras.Model.__module__.split('.')[0])\n"
 
 
 def _output(run_python, code, setting=None):
-    """Runs code as a user does: the variable of this process is not that of the program."""
+    """Runs code as a user does, without the variable of this process."""
     process = run_python(code, env={legacy_keras.VARIABLE: setting, "TF_CPP_MIN_LOG_LEVEL": "3"})
     return process.stdout.splitlines()[-1]
 

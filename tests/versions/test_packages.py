@@ -1,4 +1,4 @@
-"""Tests of what is said where TensorBoard is not installed."""
+"""Tests of the error where TensorBoard is not installed."""
 
 from __future__ import annotations
 

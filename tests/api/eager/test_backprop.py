@@ -26,7 +26,7 @@ each_form = pytest.mark.parametrize("form", [_plainly, outlined_function])
 
 
 def _cube(x: tf.Tensor) -> tf.Tensor:
-    """A loss through a capture: its derivative by what is captured is 6 x^2."""
+    """A loss through a capture, with the derivative 6 x^2 by the captured tensor."""
     hidden = capture_upstream_gradients(x * x, tag="hidden")
     return tf.reduce_sum(hidden * hidden) * 3
 

@@ -29,7 +29,7 @@ def _dense(units: int = 2, activation: str | None = "relu", **settings: Any) -> 
 
 
 def _captured(layer: Any, x: Any) -> tuple[dict[str, Any], Any, Any]:
-    """Returns what is captured with the loss sum(y^2), the output, and the kernel's gradient."""
+    """Returns the captured gradient of the loss sum(y^2), the output, and the kernel's gradient."""
     with grad_util_ops.GradientCaptureContext() as context:
         with tf.GradientTape() as tape:
             y = layer(x)
@@ -246,7 +246,7 @@ class TestSeveralActivations:
     def test_recurrent_layers_capture_at_each_activation(
         self, name: str, unroll: bool, in_function: bool
     ) -> None:
-        """Against the derivatives by what stock layers add to the inputs of their functions."""
+        """Compares with derivatives by addends of the inputs of stock layers' functions."""
         x = tf.constant(np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32))
         keys = ONE if name == "SimpleRNN" else TWO
         # Of the functions of these layers, which Keras lists by their names.
@@ -315,7 +315,7 @@ def _Through() -> Any:  # noqa: N802
 
 
 class TestSteps:
-    """`step.minimize`: what a training step of a model calls."""
+    """`step.minimize`, which the training step of a model calls."""
 
     @pytest.mark.parametrize("family", ["new", "legacy"])
     @pytest.mark.parametrize("wrap", [False, True])

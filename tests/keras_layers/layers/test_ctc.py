@@ -22,7 +22,7 @@ LABEL_LENGTHS = np.array([2, 1, 2, 0], np.int32)
 
 
 def labels(blank: int) -> np.ndarray:
-    """Two labels and a repeat; what is past a length does not count."""
+    """Two labels and a repeat; labels past the length do not count."""
     first, second = (c for c in range(C) if c != blank)
     return np.array([[first, second], [second, 99], [first, first], [-1, 99]], np.int32)
 
@@ -71,7 +71,7 @@ def test_loss_of_float16_keeps_its_type() -> None:
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "float16"])
 def test_policies_do_not_change_data(policy: str) -> None:
-    """With a policy of half precision the data are what the layer before them makes of them."""
+    """With a policy of half precision, the data have the type of the layer before."""
     layer = CTCLoss(from_logits=True, dtype=policy)
     assert layer(labels(0), tf.constant(LOGITS), LABEL_LENGTHS, STEPS).dtype == tf.float32
     search = layers.CTCInferenceLayer(dtype=policy)

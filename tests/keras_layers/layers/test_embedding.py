@@ -16,7 +16,7 @@ DIMENSIONS = ("input_columns", "input_rows_kernel_columns", "kernel_rows")
 
 
 def _results(layer, inputs, weights):
-    """Returns what a layer gives, and the gradients of its weights."""
+    """Returns the result of a layer and the gradients of its weights."""
     layer.build(inputs.shape)
     layer.set_weights(weights)
     with tf.GradientTape() as tape:

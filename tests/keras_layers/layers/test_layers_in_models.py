@@ -22,7 +22,7 @@ Y = GENERATOR.normal(size=(2 * B, 1)).astype(np.float32)
 
 
 def text_model(keras: Any = layers) -> tf.keras.Model:
-    """Without dropout; from our layers, or those of the same names of Keras."""
+    """Makes a model without dropout, from our layers or from Keras's of the same names."""
     ours = keras is layers
     dense = (lambda n: layers.SerialDense(n, 2, "kernel_rows")) if ours else keras.Dense
     x = inputs = tf.keras.Input((T,), dtype=tf.int32)
@@ -135,7 +135,7 @@ def test_training_equals_that_of_stock_layers() -> None:
 
 
 def test_dropout_takes_a_batch_of_any_size() -> None:
-    """The mask is that of the same layer in a program whose shapes are known."""
+    """The mask equals the mask of the same layer in a program with known shapes."""
     layer = layers.Dropout(0.5, noise_shape=[None, 1, 4], seed=[3, 4])
     x = tf.constant(GENERATOR.normal(size=(B, T, 4)), tf.float32)
     of_any = tf.function(lambda t: layer(t, training=True))

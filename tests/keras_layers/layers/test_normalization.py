@@ -128,7 +128,7 @@ def test_groups_are_strided_by_default(dtype):
 
 @pytest.mark.parametrize("kind", ["Group", "Instance", "Layer"])
 class TestLayer:
-    """What all three have in common."""
+    """Behavior that all three layers share."""
 
     def make(self, kind, **kwargs):
         return getattr(layers, f"{kind}Normalization")(**kwargs)

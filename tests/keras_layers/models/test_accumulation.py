@@ -249,7 +249,7 @@ def test_optimizers_with_minimize_of_their_own_are_refused(optimizer: Any) -> No
 
 
 class _Decaying:
-    """What optimizers with weight decay of TensorFlow Addons derive from first."""
+    """The first base of TensorFlow Addons' optimizers with weight decay."""
 
     def minimize(self, *args: Any, **kwargs: Any) -> Any:
         raise AssertionError("gradients are computed and applied at different times")

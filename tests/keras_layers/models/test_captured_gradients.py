@@ -1,4 +1,4 @@
-"""What an optimizer gets in `fit` that takes captured gradients, against derivatives by hand."""
+"""Captured gradients that an optimizer gets in `fit`, against derivatives by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that cannot run on the IPU are refused, with what to do."""
+"""Errors of models that cannot run on the IPU, and their advice."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ WEIGHTS = np.linspace(0.5, 2.0, SAMPLES).astype(np.float32)
 
 
 class Minimize(FunctionalSubclass):
-    """Does what Keras's step did before it had `compute_loss`, as many models still do."""
+    """A step like Keras's before `compute_loss`, as many models still have it."""
 
     def train_step(self, data: Any) -> Any:
         x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(data)
@@ -247,7 +247,7 @@ def test_batches_by_hand_equal_stock_keras() -> None:
 
 
 class TestOption:
-    """Who may have a step of its own."""
+    """Models that may have their own step."""
 
     def test_is_off_at_first(self) -> None:
         with keras_models.strategy().scope():

@@ -1,4 +1,4 @@
-"""Datasets made of what users pass to `fit`, `evaluate` and `predict`."""
+"""Datasets made of the data of `fit`, `evaluate` and `predict`."""
 
 from __future__ import annotations
 

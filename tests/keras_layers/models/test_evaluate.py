@@ -1,4 +1,4 @@
-"""Evaluating on the IPU: what `evaluate` of stock Keras gives."""
+"""Evaluation on the IPU, against `evaluate` of stock Keras."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FUNCTIONAL = KINDS["functional"]
 
 
 def _both(kind: Kind, compile_with: dict[str, Any] | None = None, **arguments: Any) -> list[Any]:
-    """Evaluates with stock Keras and on one IPU; returns what both returned."""
+    """Evaluates with stock Keras and on one IPU, and returns both results."""
     compiled = compile_with or {}
     arguments = {"x": kind.x, "y": kind.y, "batch_size": BATCH, "verbose": 0, **arguments}
     expected = kind.compiled(**{**compiled, "run_eagerly": True}).evaluate(**arguments)

@@ -1,4 +1,4 @@
-"""Training on the IPU: what `fit` of stock Keras gives, in history, weights and callbacks."""
+"""Training on the IPU, against `fit` of stock Keras: history, weights and callbacks."""
 
 from __future__ import annotations
 

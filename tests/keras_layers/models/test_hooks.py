@@ -37,7 +37,7 @@ _SETTERS = (
 
 
 def _attributes() -> dict[tuple[str, str], Any]:
-    """Returns what classes and modules of Keras consist of."""
+    """Returns the attributes of Keras's classes and modules."""
     owners: list[Any] = [
         tf.keras.Model,
         tf.keras.Sequential,

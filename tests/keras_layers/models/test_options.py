@@ -49,7 +49,7 @@ def parameters(setter: str) -> dict[str, Any]:
 
 
 class TestSetters:
-    """What the setters do."""
+    """Effects of the setters."""
 
     @pytest.mark.parametrize(
         ("setter", "arguments"),
@@ -204,7 +204,7 @@ class TestSetters:
 
 
 class TestErrors:
-    """What the setters refuse. They then change nothing."""
+    """Errors of the setters, which then change nothing."""
 
     @staticmethod
     def refuse(setter: str, error: type[Exception], match: str, **arguments: Any) -> None:

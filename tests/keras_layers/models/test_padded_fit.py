@@ -177,7 +177,7 @@ def test_datasets_with_and_without_steps_equal_stock_keras(
 
 
 def test_shuffled_data_are_padded_at_end_of_epoch() -> None:
-    """The partial batch is the last of each epoch, whatever it has in it."""
+    """The partial batch is the last of each epoch, with any rows."""
     model = _FUNCTIONAL.compiled
     tf.random.set_seed(5)
     stock = model(_momentum, run_eagerly=True)

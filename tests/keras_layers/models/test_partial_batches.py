@@ -1,4 +1,4 @@
-"""Predicting and evaluating data that are no multiple of the batch: what stock Keras gives."""
+"""Prediction and evaluation of data that are no multiple of the batch, against stock Keras."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ class TestPredict:
 
 
 def _with_outputs(make: Callable[[Any], Any]) -> Kind:
-    """Returns models that make something of what a layer returns."""
+    """Returns models that use a layer's result in different ways."""
 
     class Model(tf.keras.Model):
         def __init__(self) -> None:
@@ -220,7 +220,7 @@ def _largest(y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
 
 
 class _Rows(tf.keras.metrics.Metric):
-    """Counts rows, whatever they weigh."""
+    """Counts rows, without their weights."""
 
     def __init__(self) -> None:
         super().__init__(name="rows")

@@ -1,4 +1,4 @@
-"""Predicting on the IPU: what `predict` of stock Keras gives, in the order of the data."""
+"""Prediction on the IPU, against `predict` of stock Keras, in the order of the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models have what `IPUModel` says. Keras has no types, so mypy cannot tell."""
+"""Models have the members of `IPUModel`. Keras has no types, so mypy cannot tell."""
 
 from __future__ import annotations
 

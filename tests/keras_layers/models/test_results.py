@@ -1,4 +1,4 @@
-"""What steps have sent, without what belongs to padding."""
+"""Results of steps, without the padding."""
 
 from __future__ import annotations
 

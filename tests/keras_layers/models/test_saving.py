@@ -47,7 +47,7 @@ DEFAULTS = ModelOptions().to_config()
 
 
 class Subclass(tf.keras.Model):
-    """A model made by a call of its class, with what Keras makes of the arguments."""
+    """A model made by a call of its class, with the arguments as Keras converts them."""
 
     def __init__(self, units: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -72,7 +72,7 @@ class Registered(Subclass):
 
 
 class Forgetful(Registered):
-    """A model whose configuration does not start from that of its parents."""
+    """A model whose configuration does not start from its parents' configuration."""
 
     def get_config(self) -> dict[str, Any]:
         return {"units": self.units}
@@ -140,7 +140,7 @@ def ipu(strategy: ipu_strategy.IPUStrategy | None = None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def info_is_logged() -> Iterator[None]:
-    """Lets absl log what is for information only. Keras puts back what absl says it logs."""
+    """Lets absl log messages of severity INFO. Keras restores the level that absl reports."""
     before = logging.get_verbosity()
     logging.set_verbosity(logging.INFO)
     try:
@@ -427,7 +427,7 @@ class TestSubclassesOfOtherForms:
 
 
 class TestStockKeras:
-    """Configurations are those of stock Keras, and it loads what was saved."""
+    """Configurations equal stock Keras's, and stock Keras loads saved models."""
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_serialized_form_extends_stock_keras(self, kind: Callable[[], Any]) -> None:

@@ -1,4 +1,4 @@
-"""Exported Keras models give what `predict` gives, wherever they are loaded."""
+"""Exported Keras models give the results of `predict`, on the IPU and in stock TensorFlow."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def pipelined() -> tf.keras.Model:
 
 
 class Kind(NamedTuple):
-    """A model and what it takes."""
+    """A model and its inputs."""
 
     build: Callable[[], tf.keras.Model]
     inputs: dict[str, np.ndarray]
@@ -105,11 +105,11 @@ class Kind(NamedTuple):
 
     @property
     def first_batch(self) -> dict[str, tf.Tensor]:
-        """What a request is."""
+        """Requests to a served model."""
         return {name: tf.constant(value[:BATCH]) for name, value in self.inputs.items()}
 
     def make(self, steps: int = STEPS) -> tf.keras.Model:
-        """Returns a compiled model whose variables are not what they were made as."""
+        """Returns a compiled model whose variables have other values than the initial ones."""
         model = self.build()
         model.compile("sgd", "mse", steps_per_execution=steps)
         model.predict(self.dataset, verbose=0)
@@ -119,7 +119,7 @@ class Kind(NamedTuple):
         return model
 
     def predicted(self, model: tf.keras.Model) -> dict[str, np.ndarray]:
-        """Returns what `predict` gives for the first batch, by the names of the signature."""
+        """Returns the results of `predict` for the first batch, by the names of the signature."""
         outputs = model.predict(self.dataset, verbose=0)
         if not isinstance(outputs, dict):
             flat = outputs if isinstance(outputs, (list, tuple)) else [outputs]

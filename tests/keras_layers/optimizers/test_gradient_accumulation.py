@@ -146,7 +146,7 @@ def test_one_mini_batch_is_the_optimizer_itself() -> None:
 
 @pytest.mark.parametrize("cls", [Accumulating, ALSAccumulating])
 class TestConfiguration:
-    """What an optimizer is made from again."""
+    """Configurations of optimizers."""
 
     @pytest.mark.parametrize(
         ("offloaded", "sharded", "names"),
@@ -198,7 +198,7 @@ def _als() -> Any:
 
 
 class TestErrors:
-    """What is refused."""
+    """Errors."""
 
     @pytest.mark.parametrize("count", [0, -1, 2.5, None, True, "2"])
     def test_a_wrong_number_of_mini_batches_is_refused(self, count: Any) -> None:

@@ -191,7 +191,7 @@ class TestConfiguration:
 
 
 class TestCheckpoints:
-    """What is saved is what the wrapped optimizer saves."""
+    """The saved state equals the state that the wrapped optimizer saves."""
 
     @each_generation
     @pytest.mark.parametrize("wrapped_first", [True, False])

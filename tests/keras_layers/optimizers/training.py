@@ -1,4 +1,4 @@
-"""What the tests of Keras optimizers share: optimizers by name, and programs that train."""
+"""Optimizers by name and programs that train, for the tests of Keras optimizers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def make(inner: str, generation: str) -> Any:
 
 
 def targets(count: int, dtype: Any = np.float32) -> np.ndarray:
-    """Returns what `loss` pulls weights to in each of so many steps: `[count, 2, 3]`."""
+    """Returns the targets of the weights in each of `count` steps: `[count, 2, 3]`."""
     return np.random.default_rng(5).normal(size=(count, *INITIAL.shape)).astype(dtype)
 
 

@@ -1,4 +1,4 @@
-"""Assignments of all kinds of models: reading, setting, resetting, and what must not be."""
+"""Assignments of all kinds of models: reading, setting, resetting, and errors."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_setting_an_assignment_drops_programs() -> None:
 
 
 class TestErrors:
-    """What an assignment must not be."""
+    """Errors of assignments."""
 
     def make(self, kind: str) -> tuple[Any, list[Any]]:
         model = MODELS[kind]()

@@ -196,7 +196,7 @@ class ToSave(InCall):
     """Has a configuration."""
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what the parent does."""
+        """Returns the parent's result."""
         return super().get_config()
 
     @classmethod

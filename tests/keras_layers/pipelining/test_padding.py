@@ -1,4 +1,4 @@
-"""Pipelines with data that are no multiple of the batch: what stock Keras gives."""
+"""Pipelines with data that are no multiple of the batch, against stock Keras."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def small(stage: Any = PipelineStage) -> tf.keras.Model:
 
 
 def data(rows: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Returns so many rows of data for the small model."""
+    """Returns N rows of data for the small model."""
     x, y = DATA
     return {"a": x[:rows], "b": -x[:rows]}, y[:rows]
 

@@ -1,4 +1,4 @@
-"""Pipelined models compute what stock Keras computes on the CPU."""
+"""Results of pipelined models, against stock Keras on the CPU."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ tf1 = tf.compat.v1
 
 
 def _fed(value: int) -> Any:
-    """Returns what makes a tensor that nobody knows before the program runs."""
+    """Returns a function that makes a tensor unknown before the program runs."""
     return lambda: tf1.placeholder_with_default(value, [])
 
 

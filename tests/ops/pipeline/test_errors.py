@@ -1,4 +1,4 @@
-"""What a pipeline refuses, and how."""
+"""Errors of pipelines."""
 
 from __future__ import annotations
 

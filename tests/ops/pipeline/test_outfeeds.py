@@ -1,4 +1,4 @@
-"""What a pipeline puts into its outfeed, and when."""
+"""Values that a pipeline puts into its outfeed, and when."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _weights(session: tf1.Session) -> list[np.ndarray]:
 
 
 def _keras_logits(weights: list[np.ndarray], images: np.ndarray) -> np.ndarray:
-    """Returns what the same network computes as a plain Keras model, eagerly."""
+    """Returns the results of the same network as a plain Keras model, eagerly."""
     with context.eager_mode():
         model = keras.Sequential(
             [

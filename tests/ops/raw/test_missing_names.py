@@ -71,7 +71,7 @@ def test_raw_collectives_compute_over_replicas():
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_gradients_of_mini_batches_are_added_up(count):
-    """Weights of gradient descent are those of one step with every sum."""
+    """Weights of gradient descent equal one step with every sum."""
     replicas.configure(1)
     outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
 
