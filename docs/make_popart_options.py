@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorflow_ipu.frontends.popart.options import patterns
-from tensorflow_ipu.frontends.popart.options.declarations import OPTIONS
+from tensorflow_ipu.frontends.popart.options.session_options import OPTIONS
 
 PATH = Path(__file__).with_name("popart_options.md")
 
@@ -14,7 +14,7 @@ _HEAD = """\
 # Options of PopART
 
 Made by `docs/make_popart_options.py` from
-`tensorflow_ipu/frontends/popart/options/declarations.py` and
+`tensorflow_ipu/frontends/popart/options/session_options.py` and
 `tensorflow_ipu/frontends/popart/options/patterns.py`.
 
 *values*: changes what is computed, kept or refused. *plan*: changes memory and time in reports

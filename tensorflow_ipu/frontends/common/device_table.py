@@ -35,7 +35,7 @@ _taken: weakref.WeakKeyDictionary[Any, _Taken] = weakref.WeakKeyDictionary()
 
 
 def take(owner: Any, ordinal: int, is_fixed: bool) -> None:
-    """Gives a device to an owner, who has it until `give_back` or as long as it lives.
+    """Reserves a device for an owner, until `give_back` or the owner's end.
 
     Args:
         owner: who has it.
@@ -72,7 +72,7 @@ def is_free() -> bool:
 
 
 def is_fixed() -> bool:
-    """Returns whether somebody has a device who needs the configuration as it is."""
+    """Returns whether an owner of a device needs the configuration unchanged."""
     return any(entry.is_fixed for entry in _taken.values())
 
 
@@ -144,7 +144,7 @@ def _kept() -> int:
 
 
 def _are_listed(ipus: int) -> bool:
-    """Returns whether the machine lists a new device and those of the configuration in force.
+    """Returns whether the machine lists a new device beside all configured ones.
 
     It lists none of the IPU model of the flags, and none with more IPUs than the machine has.
     """

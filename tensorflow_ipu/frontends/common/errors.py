@@ -8,7 +8,7 @@ class popart_exception(Exception):  # noqa: N801 - the name of the original
 
 
 class popart_internal_exception(popart_exception):  # noqa: N801
-    """Something does not fit what PopART expects inside."""
+    """An internal condition of PopART does not hold."""
 
 
 class poplar_exception(Exception):  # noqa: N801

@@ -1,4 +1,4 @@
-"""`Logger`: what PopART logs, by part and level; the environment says where it goes."""
+"""`Logger`: the log of PopART by part and level, whose target the environment sets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ORDER = (*LEVELS, OFF)
 
 
 class _State(NamedTuple):
-    """What is logged in this process.
+    """The log settings of this process.
 
     Args:
         levels: the level of each part; filled when it is first asked for.

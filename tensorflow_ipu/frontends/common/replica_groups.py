@@ -9,7 +9,7 @@ from tensorflow_ipu.frontends.common.errors import popart_exception
 
 
 class ReplicaGrouping:
-    """Groups of replicas: those of a group are `stride` apart."""
+    """Groups of replicas; the replicas of a group are `stride` apart."""
 
     def __init__(self, numReplicas: int, stride: int = 1, groupSize: int | None = None) -> None:
         """Takes the grouping.

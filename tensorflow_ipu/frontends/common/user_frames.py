@@ -37,7 +37,7 @@ def users_place() -> tuple[str, int, str] | None:
 
 @contextlib.contextmanager
 def frame_offset(count: int) -> Iterator[None]:
-    """Leaves out frames of the user's program: those of helpers around ops.
+    """Skips frames of helpers between the user's line and the op.
 
     Args:
         count: how many more frames to leave out.

@@ -1,4 +1,4 @@
-"""Gives attached devices of PopART TensorFlow devices with as many IPUs."""
+"""Attachment of PopART's devices to TensorFlow devices with as many IPUs."""
 
 from __future__ import annotations
 

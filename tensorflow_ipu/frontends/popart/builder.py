@@ -9,14 +9,12 @@ import numpy as np
 from tensorflow_ipu.frontends.popart.building import core, graphcore, onnx_opsets
 from tensorflow_ipu.frontends.popart.building.onnx_opsets import DEFAULT_VERSION, VERSIONS
 from tensorflow_ipu.frontends.popart.debug_info import as_context
-from tensorflow_ipu.frontends.popart.model import external_data, loading
+from tensorflow_ipu.frontends.popart.model import loading, tensors
 
 __all__ = [
     *("AiGraphcore", "AiGraphcoreOpset1", "AiOnnx", "AiOnnx6", "AiOnnx7", "AiOnnx8", "AiOnnx9"),
     *("AiOnnx10", "AiOnnx11", "AiOnnxMl", "Builder", "Opset"),
 ]
-
-
 # The name of the original.
 _BuilderCore = core.BuilderCore
 
@@ -278,7 +276,7 @@ class Builder:
         opsets: dict[str, int] | None = None,
         builderCore: core.BuilderCore | None = None,
     ) -> None:
-        """Starts an empty model, or with one that is there.
+        """Starts an empty model, or continues an existing one.
 
         Args:
             modelProtoOrFilename: the model to start from, or its file.
@@ -294,7 +292,7 @@ class Builder:
         self._onnx_version: int | None = None
         if modelProtoOrFilename is not None:
             model = loading.load_checked(modelProtoOrFilename)
-            external_data.check_files(model.graph)
+            tensors.check_files(model.graph)
             self._impl = core.BuilderCore(model)
             self._onnx_version = loading.opsets(model).get("")
         else:
@@ -341,7 +339,7 @@ class Builder:
         return str(aiOnnx.reshape([args[0], known], context))
 
     def _onnx_opset(self, name: str, version: int) -> AiOnnx:
-        """Returns the ops of a version; the first one that is asked for holds."""
+        """Returns the ops of a version; the first requested version is fixed."""
         if self._onnx_version is None:
             self._onnx_version = self._default = version
         if version != self._onnx_version:
@@ -355,8 +353,6 @@ class Builder:
 Returned = Union[
     graphcore.AiGraphcoreOpset1, AiOnnx6, AiOnnx7, AiOnnx8, AiOnnx9, AiOnnx10, AiOnnx11, Any
 ]
-
-
 # Programs read the annotation, as an object, to know the opsets.
 _OPSETS = (graphcore.AiGraphcoreOpset1, *onnx_opsets.OPSETS.values())
 Builder.__getattr__.__annotations__["return"] = Union[_OPSETS]

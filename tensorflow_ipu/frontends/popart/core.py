@@ -1,4 +1,4 @@
-"""What the compiled part of PopART has: the module `popart_core`."""
+"""Names of the compiled part of PopART: the module `popart_core`."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from tensorflow_ipu.frontends.popart.debug_info import (
     closePoplarDebugInfo,
     initializePoplarDebugInfo,
 )
-from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
-from tensorflow_ipu.frontends.popart.devices import DeviceManager
-from tensorflow_ipu.frontends.popart.model import reserved as _reserved
+from tensorflow_ipu.frontends.popart.devices import DeviceInfo, DeviceManager
+from tensorflow_ipu.frontends.popart.model import imports as _reserved
+from tensorflow_ipu.frontends.popart.model.tools import GraphTransformer, NumericsReport
 from tensorflow_ipu.frontends.popart.operators import (
     OpDefinition,
     OperatorIdentifier,
@@ -45,12 +45,14 @@ from tensorflow_ipu.frontends.popart.operators import (
     getSupportedOperationsDefinition,
     getUnsupportedOperations,
 )
-from tensorflow_ipu.frontends.popart.optimizers.adam import Adam
-from tensorflow_ipu.frontends.popart.optimizers.adaptive import Adaptive
-from tensorflow_ipu.frontends.popart.optimizers.clipping import ClipNormSettings
-from tensorflow_ipu.frontends.popart.optimizers.optimizer import Optimizer
+from tensorflow_ipu.frontends.popart.optimizers.adaptive import Adam, Adaptive
+from tensorflow_ipu.frontends.popart.optimizers.optimizer import (
+    ClipNormSettings,
+    Optimizer,
+    OptimizerValue,
+    OptimizerValueMap,
+)
 from tensorflow_ipu.frontends.popart.optimizers.sgd import SGD, ConstSGD
-from tensorflow_ipu.frontends.popart.optimizers.values import OptimizerValue, OptimizerValueMap
 from tensorflow_ipu.frontends.popart.options.patterns import Patterns
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
 from tensorflow_ipu.frontends.popart.sessions.inference import InferenceSessionCore
@@ -64,8 +66,6 @@ from tensorflow_ipu.frontends.popart.stepio import (
     PyWeightsIO,
 )
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
-from tensorflow_ipu.frontends.popart.tools.graph_transformer import GraphTransformer
-from tensorflow_ipu.frontends.popart.tools.numerics_report import NumericsReport
 
 # Names of the original.
 _BuilderCore = BuilderCore
@@ -127,7 +127,7 @@ def syncPatternToString(arg0: _enums.SyncPattern) -> str:
 
 
 def packageHash() -> str:
-    """Returns what tells this release from others: its version."""
+    """Returns the version, which identifies the release."""
     return __version__
 
 

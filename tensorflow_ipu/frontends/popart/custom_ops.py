@@ -13,7 +13,7 @@ _Function = Callable[..., Any]
 
 
 def register(domain: str, opName: str) -> Callable[[_Function], _Function]:
-    """Says what nodes of `Builder.customOp` compute; a decorator.
+    """Decorator: registers the function that nodes of `Builder.customOp` compute.
 
     The function is called when a model is put into a program. Its positional parameters are the
     inputs of the node, as TensorFlow tensors, its keyword-only ones the attributes; it returns one

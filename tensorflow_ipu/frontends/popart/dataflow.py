@@ -1,4 +1,4 @@
-"""What goes between host and device in a step: anchors, input settings and `DataFlow`."""
+"""Transfers of a step: anchors, input settings and `DataFlow`."""
 
 from __future__ import annotations
 

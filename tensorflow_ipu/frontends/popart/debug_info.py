@@ -1,4 +1,4 @@
-"""Debug information: contexts of ops, the lines that made nodes, and the file of both."""
+"""Debug information: contexts of ops, source lines of nodes, and the file of contexts."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from tensorflow_ipu.frontends.popart.errors import popart_exception
 
 # The attribute of a node that leads to the line which made it.
 LINE = "__debug_info_id"
-
-
 # The lines of nodes that builders of this process have made, by the ids that the nodes keep.
 _lines: dict[int, SourceLocation] = {}
 
@@ -44,7 +42,7 @@ class SourceLocation:
 
 
 class DebugContext:
-    """What an op is called, and the line that makes it. A string stands for one with this name."""
+    """Name and source line of an op; a string stands for a context of that name."""
 
     def __init__(self, *args: Any) -> None:
         """Takes any of a `DebugInfo` that it belongs to, a name and a `SourceLocation`.
@@ -84,16 +82,16 @@ class DebugContext:
 
     @property
     def path_name(self) -> str:
-        """Its name, after that of the `DebugInfo` that it belongs to."""
+        """Its name, prefixed with the name of its `DebugInfo`."""
         parent = self.parent.context.path_name if self.parent else ""
         return "/".join(part for part in (parent, self.name) if part)
 
 
 class DebugInfo:
-    """What is known of an op, for reports."""
+    """Values about an op, for the file of debug information."""
 
     def __init__(self, debugContext: DebugContext | str, layer: str) -> None:
-        """Takes what it is about.
+        """Takes the context.
 
         Args:
             debugContext: name and line.
@@ -147,7 +145,7 @@ def note_line(context: DebugContext, type_: str = "") -> int:
         type_: the op of the node.
 
     Returns:
-        What leads to the line: the node keeps it.
+        The id of the line, which the node keeps.
     """
     parent = note_call(context, type_)
     number = debug_contexts.record(
@@ -181,7 +179,7 @@ def line_of(number: int) -> SourceLocation | None:
 
 
 def remove_lines(graph: onnx.GraphProto) -> None:
-    """Removes from a graph what leads to lines of this process.
+    """Removes the ids of source lines of this process from a graph.
 
     Args:
         graph: the graph.
@@ -238,7 +236,7 @@ def closePoplarDebugInfo() -> None:
 
 
 def named(node: onnx.NodeProto) -> str:
-    """Returns what a node is called in errors, with the line that made it, if that is known.
+    """Returns the name of a node for errors, with its source line if known.
 
     Args:
         node: the node.

@@ -33,7 +33,7 @@ __all__ = [
 
 
 class popart_runtime_error(popart_exception):
-    """A session cannot do what it is asked now."""
+    """A session is not in the state that a call requires."""
 
 
 class poplibs_exception(Exception):
@@ -101,7 +101,7 @@ class OutOfMemoryError:
         return self._error is None
 
     def getSummaryReport(self) -> str:
-        """Returns what the error says about memory."""
+        """Returns the memory report of the error."""
         return str(self)
 
     def getProfilePath(self) -> str:
@@ -125,7 +125,7 @@ class OutOfMemoryException(popart_exception):
         return str(self.error)
 
     def getSummaryReport(self) -> str:
-        """Returns what the error says about memory."""
+        """Returns the memory report of the error."""
         return str(self.error.getSummaryReport())
 
     def getProfilePath(self) -> str:

@@ -1,4 +1,4 @@
-"""Which ops run: `getSupportedOperations` and the like."""
+"""Lists of supported and unsupported ops: `getSupportedOperations` and others."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class OpAttribute(NamedTuple):
 
 
 class OpDefinition:
-    """What an op takes and makes; `getSupportedOperationsDefinition` returns them.
+    """Inputs, outputs and attributes of an op; `getSupportedOperationsDefinition` returns them.
 
     Attributes:
         inputs: Its inputs.
@@ -110,7 +110,7 @@ def getSupportedOperations(includeInternal: bool) -> list[OperatorIdentifier]:
 def getSupportedOperationsDefinition(
     includeInternal: bool,
 ) -> dict[OperatorIdentifier, OpDefinition]:
-    """Returns what the ops that run take and make.
+    """Returns inputs, outputs and attributes of the supported ops.
 
     Args:
         includeInternal: as for `getSupportedOperations`.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
+from tensorflow_ipu.frontends.popart.devices import DeviceInfo
 from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_runtime_error
 from tensorflow_ipu.frontends.popart.stepio import IStepIO
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo

@@ -8,7 +8,7 @@ import numpy as np
 from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
+from tensorflow_ipu.frontends.popart.devices import DeviceInfo
 from tensorflow_ipu.frontends.popart.enums import AnchorReturnTypeId
 from tensorflow_ipu.frontends.popart.errors import OutOfMemoryError, OutOfMemoryException
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import Optimizer
@@ -24,7 +24,7 @@ __all__ = ["InferenceSession", "OutOfMemoryException", "TrainingSession"]
 
 
 class _Shared:
-    """What both kinds of session have."""
+    """Methods of both kinds of session."""
 
     def initAnchorArrays(self: Any) -> dict[str, np.ndarray]:
         """Returns an array for each anchor.

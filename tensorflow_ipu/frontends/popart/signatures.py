@@ -1,4 +1,4 @@
-"""Arguments of methods: a call with others is refused in the words of a binding of C++."""
+"""Signatures of methods: calls that do not fit are refused in the words of a C++ binding."""
 
 from __future__ import annotations
 

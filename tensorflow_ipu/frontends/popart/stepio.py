@@ -1,4 +1,4 @@
-"""Where the data of a step is on the host: `PyStepIO`, `PyStepIOCallback`, `PyWeightsIO`."""
+"""Host data of a step: `PyStepIO`, `PyStepIOCallback`, `PyWeightsIO`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 
 
 class IStepIO(abc.ABC):
-    """What a step reads its inputs from and writes its anchors to."""
+    """Source of the inputs of a step, and target of its anchors."""
 
     #: Whether sizes are compared with what the program needs.
     checks_sizes = False
@@ -62,7 +62,7 @@ class PyStepIO(IStepIO):
         return f"PyStepIO[inputs {sorted(self.inputs)}, outputs {sorted(self.outputs)}]"
 
     def enableRuntimeAsserts(self, arg0: bool) -> None:
-        """Chooses whether sizes of arrays are compared with what the program needs.
+        """Sets whether the session checks sizes of arrays.
 
         Args:
             arg0: whether they are.

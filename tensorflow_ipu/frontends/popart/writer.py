@@ -13,7 +13,7 @@ class NetWriter:
     def __init__(
         self, inNames: Any, outNames: Any, optimizer: Any, dataFlow: Any, inputShapeInfo: Any
     ) -> None:
-        """Takes what the network is run with.
+        """Takes the arguments of the network's run.
 
         Args:
             inNames: its inputs.

@@ -44,7 +44,7 @@ class ActiveCycles(PvaObject):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class StepIpu(PvaObject):
-    """What a step takes on one IPU.
+    """Cycles of a step on one IPU.
 
     Attributes:
         cycles: Cycles of the IPU; 0 if it has no part in the step.
@@ -140,7 +140,7 @@ class ExecutionReport(PvaObject):
 
 
 def _steps(timeline: Timeline, tree: ProgramTree, ipus: int, run: int) -> list[ExecutionStep]:
-    """The steps of a launch. On each IPU their cycles add up to those of the launch."""
+    """The steps of a launch, whose cycles on each IPU add up to its total."""
     offset = run * _whole(timeline.cycles)
     found = []
     for start, end, program, taking_part in _stretches(timeline, tree, ipus):
@@ -153,12 +153,12 @@ def _steps(timeline: Timeline, tree: ProgramTree, ipus: int, run: int) -> list[E
 
 
 def _whole(cycles: float) -> int:
-    """A time as a whole number: what ends where the next begins gets one number for both."""
+    """A time rounded such that adjacent steps share a boundary."""
     return round(round(cycles, 3))
 
 
 def _ipu(first: int, last: int) -> StepIpu:
-    """What a step takes on an IPU from one cycle to another."""
+    """Interval of a step on an IPU, in cycles."""
     return StepIpu(last - first, ActiveCycles(CycleRange(first, first), CycleRange(last, last)))
 
 
@@ -183,7 +183,7 @@ def _stretches(timeline: Timeline, tree: ProgramTree, ipus: int) -> list[_Stretc
 
 
 def _gaps(timeline: Timeline, ipus: int) -> Iterator[_Stretch]:
-    """What a timeline leaves out of a long pipeline: runs of its stages like those it has."""
+    """Repetitions of a long pipeline that the timeline omits."""
     program = SequenceProgram(_LEFT_OUT)
     tolerance = 1e-9 * max(timeline.cycles, 1.0)
     for ipu in range(ipus):

@@ -211,7 +211,7 @@ class Variable(PvaObject):
 
 
 class NotAlwaysLiveMemory(PvaObject):
-    """What is live at a step on all tiles of its IPU, besides what always is.
+    """Transient variables of a step, on all tiles of its IPU.
 
     Args:
         num_bytes: of all of it.
@@ -229,7 +229,7 @@ class NotAlwaysLiveMemory(PvaObject):
 
     @functools.cached_property
     def variables(self) -> tuple[Variable, ...]:
-        """What it is, largest first; the temporaries of the step's op are one of them.
+        """The variables, largest first; temporaries of the step's op count as one.
 
         Raises:
             NotModelledError: this version plans other memory than the report has, which lists it
@@ -249,7 +249,7 @@ class NotAlwaysLiveMemory(PvaObject):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class LivenessProgramStep(PvaObject):
-    """A step of the program, an op on its IPU, with what is live there.
+    """A step of the program, an op on its IPU, with its live variables.
 
     Attributes:
         program: The program of the op.
@@ -263,7 +263,7 @@ class LivenessProgramStep(PvaObject):
 
 
 def liveness_steps(plan: Plan, tree: ProgramTree) -> list[LivenessProgramStep]:
-    """Returns the steps of a program, those of IPU 0 first.
+    """Returns the steps of a program, by IPU.
 
     Args:
         plan: of the program.
@@ -274,7 +274,7 @@ def liveness_steps(plan: Plan, tree: ProgramTree) -> list[LivenessProgramStep]:
 
 
 def always_live(plan: Plan) -> list[Variable]:
-    """Returns what is live all the time, on all IPUs, largest first.
+    """Returns the resident variables of all IPUs, largest first.
 
     Args:
         plan: of the program.
@@ -284,7 +284,7 @@ def always_live(plan: Plan) -> list[Variable]:
 
 
 class _Live:
-    """What is live at each step, found when it is first asked for.
+    """Live variables of each step, computed on first access.
 
     Args:
         plan: of the program.
@@ -298,7 +298,7 @@ class _Live:
         return details(self._plan)
 
     def at(self, memory: IpuMemory, step: int) -> tuple[Variable, ...] | None:
-        """What is live at a step of an IPU; None if that is not known."""
+        """Live variables at a step of an IPU; None if unknown."""
         if not self._details.exact[memory.ipu]:
             known = memory.live_ops[step] == memory.peak_op
             return tuple(_variables(memory, always=False)) if known else None
@@ -325,7 +325,7 @@ def _steps(memory: IpuMemory, tree: ProgramTree, live: _Live) -> Iterator[Livene
 
 
 def _variables(memory: IpuMemory, always: bool) -> Iterator[Variable]:
-    """What is live at the peak of an IPU, without code and gaps if it is always there."""
+    """Live variables at the peak of an IPU; without code and gaps for resident ones."""
     lasting = {category.name for category in memory.categories if category.always_live}
     for live in memory.at_peak:
         if (live.category in lasting) == always and _is_data(live, always):

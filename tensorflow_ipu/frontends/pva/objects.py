@@ -1,4 +1,4 @@
-"""`PvaObject`, the base of what a report is made of, and lists that show a few elements."""
+"""`PvaObject`, the base of all parts of a report, and lists that print a few elements."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _NO_DEBUG = "the name of a program is the name of its op, with its scopes"
 
 
 class ProgramType(enum.Enum):
-    """What a program does; each has a method of `ProgramVisitor`."""
+    """Kind of a program; each has a method of `ProgramVisitor`."""
 
     Call = "Call"
     DoExchange = "DoExchange"
@@ -71,7 +71,7 @@ class Program(PvaObject):
 
     @property
     def type(self) -> ProgramType:
-        """What it does."""
+        """Its kind."""
         return ProgramType[type(self).__name__.removesuffix("Program")]
 
     def accept(self, visitor: ProgramVisitor) -> None:
@@ -283,7 +283,7 @@ class ComputeSetVertices(PvaObject):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class ComputeSet(PvaObject):
-    """What an op, or in a pipeline a stage, computes at once.
+    """Compute set of an op, or of a stage in a pipeline.
 
     Attributes:
         name: Name of the op or stage.
@@ -321,7 +321,7 @@ _WAIT = "wait"
 
 
 class _Key(NamedTuple):
-    """What the segments of one program have in common."""
+    """Properties that all segments of one program share."""
 
     op: int | None
     kind: str
@@ -383,7 +383,7 @@ class ProgramTree:
         return self._leaves[key]
 
     def _add_leaf(self, parent: Program, key: _Key) -> None:
-        """Adds what an IPU does in one go."""
+        """Adds a program of consecutive work on an IPU."""
         if key.kind == COMPUTE:
             codelets = self._codelets.get(-1 if key.op is None else key.op, ())
             if key.op is None and key.stage is not None:
@@ -436,7 +436,7 @@ class ProgramTree:
         self._ops[index] = program
 
     def _kinds(self) -> dict[int, list[str]]:
-        """What each op does, by its segments; in a pipeline, where it has none, by its cost."""
+        """Programs of each op by its segments; in a pipeline without segments, by its cost."""
         timeline = self._plan.timeline
         found: dict[int, list[str]] = {}
         for segment in timeline.segments:
@@ -449,14 +449,14 @@ class ProgramTree:
 
 
 def _key(segment: Segment) -> _Key:
-    """What a segment has in common with others of its program: those of an op are one."""
+    """Returns the key of a segment's program; all segments of an op share it."""
     if segment.op is not None:
         return _Key(segment.op, segment.kind, segment.name, None, "", segment.ipu)
     return _Key(None, segment.kind, segment.name, segment.stage, segment.phase, segment.ipu)
 
 
 def _kinds_of(op: Op, cost: Cost) -> list[str]:
-    """What an op does, by its type and cost: that of a transfer has its cycles as exchange."""
+    """Programs of an op by type and cost; a transfer's cycles are exchange."""
     if op.type in op_names.LINK_COLLECTIVES:
         return [COLLECTIVE]
     if op.ipu is None or op.type in op_names.TRANSFERS:

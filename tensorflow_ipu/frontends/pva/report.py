@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class CompilationReport(PvaObject):
-    """What the compiler and the planner know of a program.
+    """Facts of compiler and planner about a program.
 
     Args:
         report: the report that was read.
@@ -191,7 +191,7 @@ for _level, _name in ((_ComputeLevel, "Compute"), (_ExternalExchangeLevel, "Exte
 
 
 class InstrumentationSettings(PvaObject):
-    """What the engine options of the program asked for; nothing is measured on a chip.
+    """Measurements that engine options requested; nothing is measured on a chip.
 
     Without `debug.instrument` both levels are `Unknown`: cycles are modelled, whatever is asked.
 
@@ -258,7 +258,7 @@ class PoplarVersion(PvaObject):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class ProfileReportVersion(PvaObject):
-    """The version of the form of the report: that of the schema of `report.json`.
+    """Version of the format: the schema of `report.json`.
 
     Attributes:
         major: The number of the schema.
@@ -276,7 +276,7 @@ class ProfileReportVersion(PvaObject):
 
 
 def package_version() -> PoplarVersion:
-    """Returns the version of this package, in the place of that of Poplar."""
+    """Returns the version of this package instead of Poplar's."""
     numbers = [int(number) for number in re.findall(r"\d+", __version__)[:3]]
     major, minor, point = (*numbers, 0, 0, 0)[:3]
     text = f"tensorflow_ipu {__version__} (a model of the chip)"
@@ -291,7 +291,7 @@ class Report(PvaObject, SavedReport):
 
     @functools.cached_property
     def compilation(self) -> CompilationReport:
-        """What is known of the program."""
+        """Facts about the program."""
         return CompilationReport(self, self._tree, self._length)
 
     @functools.cached_property
@@ -301,12 +301,12 @@ class Report(PvaObject, SavedReport):
 
     @property
     def instrumentationSettings(self) -> InstrumentationSettings:
-        """What the options asked to measure."""
+        """Measurements that options requested."""
         return InstrumentationSettings(self)
 
     @property
     def poplarVersion(self) -> PoplarVersion:
-        """What reads the report, in the place of the Poplar that made it."""
+        """The reader of the report, instead of the Poplar that wrote it."""
         return package_version()
 
     @property

@@ -1,4 +1,4 @@
-"""The builder: names, shapes, annotations, opsets, and what it refuses."""
+"""The builder: names, shapes, annotations, opsets and refusals."""
 
 from __future__ import annotations
 

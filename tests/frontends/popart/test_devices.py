@@ -1,4 +1,4 @@
-"""Devices: their numbers, IPUs, chips and tiles, and those of PopXL's sessions beside them."""
+"""Devices: numbers, IPUs, chips and tiles, beside devices of PopXL's sessions."""
 
 from __future__ import annotations
 

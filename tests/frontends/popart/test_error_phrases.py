@@ -1,4 +1,4 @@
-"""Words of errors, which programs compare with those of the original.
+"""Words of errors, which programs compare with the original's.
 
 "=" is the whole message, "^" its beginning, "$" its end; without a mark the words are in it.
 """

@@ -1,4 +1,4 @@
-"""Models of files: what is read, and what is refused."""
+"""Models of files: reading and refusals."""
 
 from __future__ import annotations
 

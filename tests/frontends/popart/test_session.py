@@ -1,4 +1,4 @@
-"""Sessions: running, weights, checkpoints, options, and what they refuse."""
+"""Sessions: running, weights, checkpoints, options and refusals."""
 
 from __future__ import annotations
 

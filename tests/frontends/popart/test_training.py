@@ -44,7 +44,7 @@ def train(optimizer, batches=1, micro=1, replicas=1, steps=2, options=None, anch
 
 
 def reference(update, data, steps=2, mean=False):
-    """The weight after training by a function of weight, gradient and what it keeps."""
+    """The weight after training by a function of weight, gradient and state."""
     w, kept = W.astype(np.float64), {}
     for batch in np.tile(data, (steps, 1, 1, 1, 1)):
         samples = batch.reshape(-1, 2, 3)

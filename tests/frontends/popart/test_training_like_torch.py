@@ -1,4 +1,4 @@
-"""Optimizers of PopART against those of PyTorch, where that is installed."""
+"""Optimizers of PopART against PyTorch's, where that is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loggers, files of lines, definitions of ops, errors: what is around sessions."""
+"""Loggers, files of lines, definitions of ops, and errors."""
 
 from __future__ import annotations
 

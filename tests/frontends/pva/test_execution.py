@@ -1,4 +1,4 @@
-"""Steps, runs and programs: their cycles add up to those of the plan."""
+"""Steps, runs and programs: their cycles add up to the plan's."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ each_plan = pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 
 
 class Names(pva.ProgramVisitor):
-    """Notes what was called, with what."""
+    """Records calls and their arguments."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What `openReport` takes, and what it says of files that are something else."""
+"""`openReport`: accepted files, and errors for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Annotations`: attributes of nodes that say where and how they run."""
+"""`Annotations`: attributes of nodes for placement, recomputation and memory."""
 
 from __future__ import annotations
 

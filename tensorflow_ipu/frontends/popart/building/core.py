@@ -1,4 +1,4 @@
-"""`BuilderCore`: what a `Builder` is around: tensors, nodes and annotations of one graph."""
+"""`BuilderCore`: tensors, nodes and annotations of one graph, behind a `Builder`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnx import defs, helper
 from tensorflow_ipu.frontends.common.locations import VariableSettings
 from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.popart import datatypes
-from tensorflow_ipu.frontends.popart.building import inference, windows
+from tensorflow_ipu.frontends.popart.building import inference
 from tensorflow_ipu.frontends.popart.building.annotations import RECOMPUTE, Annotations
 from tensorflow_ipu.frontends.popart.building.graph import ONNX_DOMAIN, ModelGraph
 from tensorflow_ipu.frontends.popart.building.graphcore import AiGraphcoreOpset1
@@ -32,7 +32,7 @@ from tensorflow_ipu.frontends.popart.debug_info import (
 from tensorflow_ipu.frontends.popart.enums import RecomputeType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering import abstract_evaluation
-from tensorflow_ipu.frontends.popart.model import external_data, loading, tensors
+from tensorflow_ipu.frontends.popart.model import loading, tensors
 from tensorflow_ipu.frontends.popart.options.patterns import EXCLUDED_PATTERNS
 from tensorflow_ipu.frontends.popart.signatures import checked, refused
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
@@ -127,7 +127,7 @@ class BuilderCore(Annotations):
             context.path_name,
         )
         try:
-            windows.check_node(self.model_graph.producer(ids[0]) if ids else None, shapes.get)
+            inference.check_node(self.model_graph.producer(ids[0]) if ids else None, shapes.get)
         except popart_exception:
             self.model_graph.remove_last_node()
             raise
@@ -355,7 +355,7 @@ class BuilderCore(Annotations):
 
     @contextlib.contextmanager
     def nameScope(self, name: str) -> Iterator[None]:
-        """Puts a name before those of all tensors and nodes added in `with`.
+        """Prefixes the names of all tensors and nodes added in `with`.
 
         Args:
             name: the name.
@@ -370,7 +370,7 @@ class BuilderCore(Annotations):
             self.model_graph.scopes.pop()
 
     def getNameScope(self, name: str = "") -> str:
-        """Returns a name after those of the open scopes.
+        """Returns a name prefixed with the open scopes.
 
         Args:
             name: the name.
@@ -415,7 +415,7 @@ class BuilderCore(Annotations):
             popart_exception: If one is no weight or is in a file already, or the folder is missing.
             OSError: If the file cannot be written.
         """
-        external_data.save(self.model_graph.proto, list(ids), Path(filename))
+        tensors.save(self.model_graph.proto, list(ids), Path(filename))
 
     def _check_tensor(self, tensor_id: str) -> None:
         if not self.model_graph.knows(tensor_id):
@@ -426,7 +426,7 @@ class BuilderCore(Annotations):
 
 
 def _input_arguments(args: Any, kwargs: Any) -> tuple[TensorInfo, InputSettings, DebugContext]:
-    """Returns what `addInputTensor` was called with."""
+    """Returns the arguments of `addInputTensor`."""
     given = [*args]
     if given and isinstance(given[0], TensorInfo):
         info = given.pop(0)
@@ -445,7 +445,7 @@ def _input_arguments(args: Any, kwargs: Any) -> tuple[TensorInfo, InputSettings,
 
 
 def _weight_arguments(args: Any, kwargs: Any) -> tuple[Any, VariableSettings, DebugContext]:
-    """Returns what `addInitializedInputTensor` was called with."""
+    """Returns the arguments of `addInitializedInputTensor`."""
     given = [*args]
     array = given.pop(0) if given else kwargs.pop("initVal", None)
     settings = kwargs.pop("variableSettings", None) or VariableSettings()

@@ -78,7 +78,7 @@ class ModelGraph:
         return model
 
     def model_opsets(self) -> dict[str, int]:
-        """Returns the versions by domain of all nodes, those of subgraphs too."""
+        """Returns the versions by domain of all nodes, also in subgraphs."""
         found = dict(self.opsets)
         for child in self.children:
             found.update(child.model_opsets())

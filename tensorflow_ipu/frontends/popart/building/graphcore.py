@@ -411,7 +411,7 @@ class AiGraphcoreOpset1(CoreOpset):
     def subsample(
         self, args: list[str], strides: list[int], debugContext: DebugContextLike = ""
     ) -> Any:
-        """Takes every so many elements along each dimension."""
+        """Takes every n-th element along each dimension."""
 
     @node("Swish", inputs="x")
     def swish(self, args: list[str] = [], debugContext: DebugContextLike = "") -> Any:
@@ -573,7 +573,7 @@ class AiGraphcoreOpset1(CoreOpset):
         commGroup: CommGroup | None = None,
         debugContext: DebugContextLike = "",
     ) -> Any:
-        """Reduces the values of replicas to one that all get.
+        """Reduces a tensor over replicas; all replicas get the result.
 
         Args:
             args: the input.

@@ -1,4 +1,4 @@
-"""Shapes and types of the tensors of a graph that is being built."""
+"""Shapes and types of the tensors of a graph under construction, and checks of windows."""
 
 from __future__ import annotations
 
@@ -13,14 +13,72 @@ from onnx import defs, helper, shape_inference
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.building.graph import ONNX_DOMAIN, ModelGraph
 from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.ops import windows
+
+_OPS = ("Conv", "MaxPool", "AveragePool", "MultiConv", "Pad")
+_Shapes = Callable[[str], "list[int] | None"]
+
+
+def check_node(node: onnx.NodeProto | None, shape_of: _Shapes) -> None:
+    """Refuses a window that does not fit the data, if the shape of that is known.
+
+    Args:
+        node: the node.
+        shape_of: returns the shape of a tensor.
+
+    Raises:
+        popart_exception: If it does not fit.
+    """
+    if node is None or node.op_type not in _OPS:
+        return
+    given: dict[str, Any] = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    if node.op_type == "Pad":
+        shape = shape_of(node.input[0])
+        if shape and "pads" in given:
+            windows.check_pads(given["pads"], len(shape))
+        return
+    if node.op_type != "MultiConv":
+        _check_window(node.op_type, node.input, given, shape_of)
+        return
+    for number, inputs in enumerate(windows.parts(node.input, given["numInputs"])):
+        own = {}
+        for name in ("strides", "pads", "dilations", "inDilations"):
+            counts = given.get(f"{name}Lengths")
+            own[name] = windows.parts(given[name], counts)[number] if counts else None
+        _check_window(node.op_type, inputs, own, shape_of)
+
+
+def _check_window(
+    type_: str, inputs: Sequence[str], given: Mapping[str, Any], shape_of: _Shapes
+) -> None:
+    """Refuses a window over one tensor."""
+    shape = shape_of(inputs[0])
+    if not shape:
+        return
+    kernel, sizes = given.get("kernel_shape"), shape[2:]
+    if type_.endswith("Conv"):
+        weights = shape_of(inputs[1])
+        if not weights:
+            return
+        windows.check_kernel(kernel, weights[2:], inputs[1])
+        kernel = weights[2:]
+    if given.get("inDilations"):
+        sizes = [(size - 1) * step + 1 for size, step in zip(sizes, given["inDilations"])]
+    windows.check(
+        type_,
+        sizes,
+        kernel or [],
+        given.get("strides"),
+        given.get("pads"),
+        given.get("dilations"),
+    )
+
 
 # Takes a node, functions from ids of its inputs to types and data, and versions of domains; returns
 # types of its outputs, or None if there is no rule.
 Rule = Callable[[onnx.NodeProto, Any, Any, Any], "dict[str, onnx.TypeProto] | None"]
-
 # Ops whose results are booleans, of the shape to which their inputs broadcast.
 _LOGICAL = frozenset({"And", "Or", "Xor", "Not", "Equal", "Greater", "Less"})
-
 _logger = logging.getLogger("popart.builder")
 
 
@@ -28,7 +86,7 @@ class Inference:
     """The types of the tensors of one graph, found node by node as they are asked for."""
 
     def __init__(self, graph: ModelGraph, rule: Rule, parent: Inference | None = None) -> None:
-        """Starts with what inputs and initializers say.
+        """Starts with the types of inputs and initializers.
 
         Args:
             graph: the graph.

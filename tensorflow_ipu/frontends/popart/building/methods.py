@@ -1,24 +1,236 @@
-"""Methods that add a node each, made from their signatures."""
+"""Methods that add one node each: arguments, docstrings and the methods themselves."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, Union
 
+import numpy as np
 import onnx
+from onnx import helper
 
-from tensorflow_ipu.frontends.popart import datatypes, signatures
-from tensorflow_ipu.frontends.popart.building import arguments, texts
-from tensorflow_ipu.frontends.popart.debug_info import as_context
+from tensorflow_ipu.frontends.popart import datatypes, enums, signatures
+from tensorflow_ipu.frontends.popart.debug_info import DebugContext, as_context
+from tensorflow_ipu.frontends.popart.model import tensors
 
-if TYPE_CHECKING:
-    from tensorflow_ipu.frontends.popart.building.core import BuilderCore
+_A = onnx.AttributeProto
+# Type of an attribute by its number; or what converts an argument to its value.
+Type = Union[int, Callable[[Any], Any]]
+
+
+def _name_of(kind: type[enums.Enumeration]) -> Type:
+    """Returns a function that returns the name of a member of an enumeration."""
+    check = signatures.member(kind)
+    return lambda value: str(check(value).name)
+
+
+# Annotation of a parameter -> type of the attribute. Others are not converted.
+_ANNOTATED: dict[str, Type] = {
+    "int": _A.INT,
+    "bool": _A.INT,
+    "float": _A.FLOAT,
+    "str": _A.STRING,
+    "list[int]": _A.INTS,
+    "list[float]": _A.FLOATS,
+    "list[str]": _A.STRINGS,
+    # These are kept by name.
+    **{kind.__name__: _name_of(kind) for kind in (enums.ReductionType, enums.ScatterReduction)},
+}
+
+
+def types_of(signature: inspect.Signature) -> dict[str, Type]:
+    """Returns the attribute types of parameters, by their annotations.
+
+    Args:
+        signature: of a method.
+    """
+    annotations = {
+        name: str(parameter.annotation).removesuffix(" | None")
+        for name, parameter in signature.parameters.items()
+    }
+    return {name: _ANNOTATED[text] for name, text in annotations.items() if text in _ANNOTATED}
+
+
+def input_ids(args: Any) -> list[str]:
+    """Returns the ids of the inputs of a node.
+
+    Args:
+        args: a sequence of ids.
+
+    Raises:
+        TypeError: If it is anything else.
+    """
+    found = list(_iterable(args))
+    if not all(isinstance(name, str) for name in found):
+        raise TypeError(f"Expected a list of tensor ids; received {args!r}.")
+    return found
+
+
+def attribute(name: str, value: Any, type_: Type | None) -> Any:
+    """Returns an argument as the attribute of a node holds it.
+
+    Args:
+        name: the attribute.
+        value: the argument.
+        type_: type of the attribute, or what converts the argument; None to take it as it is.
+
+    Raises:
+        TypeError: If the argument cannot be converted.
+    """
+    convert = type_ if callable(type_) else _CONVERTERS.get(type_ or _A.UNDEFINED)
+    if convert is None:
+        value = int(value) if isinstance(value, enums.Enumeration) else value
+        return list(value) if isinstance(value, tuple) else value
+    try:
+        found = convert(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"The argument {name} is {value!r}: {error}") from error
+    # An empty list does not say of what type its elements are.
+    if found == [] and isinstance(type_, int):
+        return helper.make_attribute(name, [], attr_type=type_)
+    return found
+
+
+def _iterable(value: Any) -> Iterable[Any]:
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, (Iterable, np.ndarray)):
+        raise TypeError(f"expected a list; received {type(value).__name__}")
+    return value
+
+
+def _tensor(value: Any) -> onnx.TensorProto:
+    """Returns a tensor; Python's floats are FLOAT."""
+    if isinstance(value, onnx.TensorProto):
+        return value
+    array = np.asarray(value)
+    if array.dtype == np.float64 and not isinstance(value, (np.ndarray, np.generic)):
+        array = array.astype(np.float32)
+    return tensors.made(array)
+
+
+_CONVERTERS: Mapping[int, Callable[[Any], Any]] = {
+    _A.INT: signatures.integer,
+    _A.FLOAT: signatures.floating,
+    _A.STRING: signatures.text,
+    _A.INTS: lambda value: [signatures.integer(v) for v in _iterable(value)],
+    _A.FLOATS: lambda value: [signatures.floating(v) for v in _iterable(value)],
+    _A.STRINGS: lambda value: [signatures.text(v) for v in _iterable(value)],
+    _A.TENSOR: _tensor,
+}
+# Parameter that methods of several ops have -> what it is.
+_COMMON: Mapping[str, str] = {
+    "axes": "dimensions that are meant.",
+    "axis": "the dimension that is meant; -1 for the last.",
+    "axis_size": "size of the result in that dimension.",
+    "beam_width": "labels that are kept at each step of the search.",
+    "blank": "class of the blank.",
+    "blocksize": "width and height of a block.",
+    "closeBracket": "what is printed behind a dimension.",
+    "collectiveOperator": "how values are reduced; sums by default.",
+    "commGroup": "the replicas; all by default.",
+    "debugContext": "name of the node, or its debug context.",
+    "debugPrefix": "name of the node, or its debug context.",
+    "debug_context": "name of the node, or its debug context.",
+    "degree": "of the splines.",
+    "descending": "1 for the greatest first.",
+    "digits": "digits of a number.",
+    "dimensions": "those to turn round.",
+    "edgeItems": "elements at each end of a dimension that is shortened.",
+    "enable_index_broadcast": "1 if an index of one dimension stands for all others.",
+    "ends": "first position of each axis that is not taken.",
+    "epsilon": "what is added to variances.",
+    "floatFormat": "number of the format: 0 for what fits, 1 for fixed, 2 for scientific.",
+    "group_size": "number of groups.",
+    "ignoreIndex": "label without a loss.",
+    "increment": "what is added.",
+    "inputIsLogProbability": "whether the first input has logarithms of probabilities.",
+    "keepdims": "1 to keep dimensions of size 1.",
+    "lambda_": "what the sum is multiplied by.",
+    "maxLineWidth": "characters of a line.",
+    "mode": '"DCR" for depth, column, row; "CRD" for column, row, depth.',
+    "modulus": "what the remainder is of.",
+    "momentum": "share that running mean and variance keep.",
+    "noOverlap": "1 if slices of several calls never overlap.",
+    "num_groups": "number of groups of channels.",
+    "num_outputs": "how many of its outputs there are to be.",
+    "openBracket": "what is printed before a dimension.",
+    "outputFullSequence": "1 for the outputs of all steps, 0 for that of the last.",
+    "print_gradient": "1 to print the gradient, too.",
+    "ratio": "share of the values that are dropped.",
+    "reduction": "how values are reduced to one.",
+    "remap_type": "when: 0 forwards and backwards, 1 forwards, 2 backwards.",
+    "right": "1 if a bucket has its right boundary.",
+    "scale": "what values are multiplied by.",
+    "scale0": "what the first input is multiplied by.",
+    "scale1": "what the second input is multiplied by.",
+    "separator": "what is printed between elements.",
+    "shape": "the shape.",
+    "sizes": "of the slice, along each of the axes.",
+    "stable": "1 if equal elements keep their order.",
+    "starts": "first position of each axis that is taken.",
+    "strides": "distance between the elements taken, along each dimension.",
+    "summariseThreshold": "elements from which on a tensor is shortened.",
+    "title": "what is printed before; the name of the tensor if it is empty.",
+    "to": "the type, by its name or ONNX's number.",
+    "top_paths": "number of labels that are returned.",
+    "zeroUnused": "1 to set other rows of the result to zero.",
+}
+
+
+def with_arguments(
+    text: str,
+    signature: inspect.Signature,
+    inputs: str,
+    attributes: Mapping[str, str] | None = None,
+) -> str:
+    """Returns the docstring of a method: its lead, and a line for each parameter.
+
+    Args:
+        text: what it does.
+        signature: of the method.
+        inputs: names of the inputs of the op.
+        attributes: what attributes are; others are looked up in the table of those that ops share.
+    """
+    texts = {"args": f"ids of the inputs: {inputs}.", **_COMMON, **(attributes or {})}
+    names = [name for name in signature.parameters if name != "self"]
+    lines = [f"    {name}: {texts[name]}" for name in names]
+    result = "The id of the output, or a list of ids if there are several."
+    return "\n".join([text, "", "Args:", *lines, "", "Returns:", f"    {result}"])
+
 
 _Method = Callable[..., Any]
 # Parameters of methods that are no attributes of the node.
 _NOT_ATTRIBUTES = ("self", "args", "num_outputs", "debugContext", "debug_context", "debugPrefix")
+
+
+class NodeAdder(Protocol):
+    """A builder, as opsets see it."""
+
+    def add_node(
+        self,
+        type_: str,
+        domain: str,
+        version: int,
+        inputs: Sequence[str],
+        outputs: int,
+        attributes: Mapping[str, Any],
+        context: DebugContext,
+    ) -> list[str]:
+        """Adds a node.
+
+        Args:
+            type_: its op.
+            domain: the domain of the op.
+            version: version of the domain.
+            inputs: ids of its inputs; "" for omitted optional ones.
+            outputs: number of its outputs.
+            attributes: its attributes.
+            context: its name and source line.
+
+        Returns:
+            Ids of its outputs.
+        """
 
 
 class CoreOpset:
@@ -32,7 +244,7 @@ class CoreOpset:
     domain = ""
     version = 0
 
-    def __init__(self, core: BuilderCore) -> None:
+    def __init__(self, core: NodeAdder) -> None:
         """Takes the builder that nodes are added to.
 
         Args:
@@ -49,7 +261,7 @@ def node(
     outputs: int | None = 1,
     returns_list: bool = False,
     inputs: str = "",
-    types: Mapping[str, arguments.Type] | None = None,
+    types: Mapping[str, Type] | None = None,
 ) -> Callable[[_Method], _Method]:
     """Makes a method that adds a node of a function that only has the signature.
 
@@ -68,7 +280,7 @@ def node(
 
     def make(function: _Method) -> _Method:
         signature = inspect.signature(function)
-        kinds = arguments.types_of(signature) if types is None else types
+        kinds = types_of(signature) if types is None else types
 
         @functools.wraps(function)
         def add(*args: Any, **kwargs: Any) -> Any:
@@ -89,16 +301,16 @@ def node(
             return _result(ids, returns_list or "num_outputs" in given)
 
         if inputs:
-            add.__doc__ = texts.with_arguments(function.__doc__ or "", signature, inputs)
+            add.__doc__ = with_arguments(function.__doc__ or "", signature, inputs)
         return signatures.checks_itself(add)
 
     return make
 
 
-def _inputs(args: Any, types: Mapping[str, arguments.Type]) -> list[str]:
+def _inputs(args: Any, types: Mapping[str, Type]) -> list[str]:
     """Returns the ids of inputs: of one if the parameter is a text."""
     is_one = types.get("args") == onnx.AttributeProto.STRING
-    return arguments.input_ids([args] if is_one else args)
+    return input_ids([args] if is_one else args)
 
 
 def _debug_context(given: Mapping[str, Any]) -> Any:
@@ -106,10 +318,10 @@ def _debug_context(given: Mapping[str, Any]) -> Any:
     return next((given[name] for name in names if name in given), "")
 
 
-def _attributes(given: Mapping[str, Any], types: Mapping[str, arguments.Type]) -> dict[str, Any]:
+def _attributes(given: Mapping[str, Any], types: Mapping[str, Type]) -> dict[str, Any]:
     """Returns the attributes of a node as an ONNX file holds them."""
     return {
-        (key := name.rstrip("_")): arguments.attribute(key, value, types.get(name))
+        (key := name.rstrip("_")): attribute(key, value, types.get(name))
         for name, value in given.items()
         if name not in _NOT_ATTRIBUTES and value is not None
     }

@@ -10,10 +10,9 @@ import onnx
 from onnx import defs, helper
 
 from tensorflow_ipu.frontends.popart import datatypes
-from tensorflow_ipu.frontends.popart.building import texts
-from tensorflow_ipu.frontends.popart.building.arguments import Type
+from tensorflow_ipu.frontends.popart.building import methods
 from tensorflow_ipu.frontends.popart.building.graph import ONNX_DOMAIN
-from tensorflow_ipu.frontends.popart.building.methods import CoreOpset, node, onnx_number
+from tensorflow_ipu.frontends.popart.building.methods import CoreOpset, Type, node, onnx_number
 from tensorflow_ipu.frontends.popart.debug_info import DebugContext, as_context
 from tensorflow_ipu.frontends.popart.model import tensors
 from tensorflow_ipu.frontends.popart.signatures import checked
@@ -82,7 +81,7 @@ def _schemas(version: int) -> list[Any]:
 
 
 def _default(attribute: Any) -> Any:
-    """Returns what a parameter has if it is not passed."""
+    """Returns the default of a parameter."""
     if attribute.required:
         return _EMPTY
     default = attribute.default_value
@@ -137,7 +136,7 @@ def _method(schema: Any) -> Any:
     name = _RENAMED.get(schema.name, schema.name.lower())
 
     def method(*args: Any, **kwargs: Any) -> Any:
-        """Is replaced by what `node` makes of the signature."""
+        """Placeholder: `node` replaces it with a method of the signature."""
 
     method.__name__ = method.__qualname__ = name
     signature = _signature(schema)
@@ -147,7 +146,7 @@ def _method(schema: Any) -> Any:
 
 
 def _text(schema: Any, signature: inspect.Signature) -> str:
-    """Returns the docstring of the method of an op, from what its schema says."""
+    """Returns the docstring of an op's method, made from its schema."""
     optional = defs.OpSchema.FormalParameterOption.Optional
     inputs = [f"{i.name} (optional)" if i.option == optional else i.name for i in schema.inputs]
     attributes = {
@@ -156,7 +155,7 @@ def _text(schema: Any, signature: inspect.Signature) -> str:
     }
     lines = {name: f"{text}." for name, text in attributes.items()}
     summary = f"Adds the op {schema.name} of ONNX."
-    return texts.with_arguments(summary, signature, ", ".join(inputs), lines)
+    return methods.with_arguments(summary, signature, ", ".join(inputs), lines)
 
 
 def _opset(version: int) -> type[OnnxOpset]:

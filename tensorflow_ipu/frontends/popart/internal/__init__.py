@@ -1,1 +1,1 @@
-"""`popart._internal`: where the original has what PopART and PopXL share."""
+"""`popart._internal`: names that PopART and PopXL share."""

@@ -1,1 +1,1 @@
-"""Puts models into programs of the device."""
+"""Lowering of models to programs of the device."""

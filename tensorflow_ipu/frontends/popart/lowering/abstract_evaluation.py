@@ -29,8 +29,6 @@ from tensorflow_ipu.util.notices import warn_once
 
 # Returns TensorFlow's type of a tensor; None if it is not known.
 _TypeOf = Callable[[str], Any]
-
-
 # Patterns that make the gradient of an op, by its inputs.
 _PATTERNS = {
     "Atan2": ("Atan2Arg0GradOp", "Atan2Arg1GradOp"),
@@ -54,7 +52,7 @@ def check_gradients(
     type_of: _TypeOf,
     patterns_off: frozenset[str] = frozenset(),
 ) -> None:
-    """Follows gradients from the loss to what is trained.
+    """Follows gradients from the loss to the sources.
 
     Args:
         nodes: the nodes, in order.
@@ -153,7 +151,7 @@ _USUAL = Numerics()
 
 @dataclasses.dataclass(frozen=True)
 class ModelFacts:
-    """What is known of a model.
+    """Facts about a model, found by abstract evaluation.
 
     Attributes:
         infos: Shape and type of each tensor.
@@ -176,7 +174,7 @@ def evaluate(
     numerics: Numerics = _USUAL,
     patterns_off: frozenset[str] = frozenset(),
 ) -> ModelFacts:
-    """Looks at a model, by putting it into a graph that never runs.
+    """Evaluates a model on shapes, in a graph that never runs.
 
     Args:
         model: the model.
@@ -220,7 +218,7 @@ def evaluate(
 
 
 def _weight(model: Model, name: str, array: np.ndarray, replicas: int) -> Value:
-    """Returns what stands for a weight: its value on one replica."""
+    """Returns a placeholder for a weight on one replica."""
     if model.grouping(name, replicas) is None:
         return Value(tf.compat.v1.placeholder(array.dtype, array.shape), array)
     shape = model.settings[name].shapeOnReplica(list(array.shape), replicas, name)
@@ -319,7 +317,7 @@ def _subsampled(node: onnx.NodeProto, type_: onnx.TypeProto) -> dict[str, onnx.T
 
 
 def _updated(node: onnx.NodeProto, type_: onnx.TypeProto) -> dict[str, onnx.TypeProto]:
-    """Returns the type of a DynamicUpdate: that of the tensor, whatever is written into it."""
+    """Returns the type of a DynamicUpdate: the type of its tensor."""
     return {node.output[0]: type_}
 
 

@@ -27,13 +27,13 @@ from tensorflow_ipu.frontends.popart.lowering.services import InnerServices
 from tensorflow_ipu.frontends.popart.ops import kinds, texts
 from tensorflow_ipu.frontends.popart.ops.effects import runs_effects
 from tensorflow_ipu.frontends.popart.ops.kinds import Context, Gradient, Made, OpKind
-from tensorflow_ipu.frontends.popart.ops.unknown_inputs import unknown_input
+from tensorflow_ipu.frontends.popart.ops.texts import unknown_input
 from tensorflow_ipu.util.notices import warn_once
 
 
 @dataclasses.dataclass(eq=False)
 class Value:
-    """What a tensor of a model holds.
+    """Value of a tensor of a model.
 
     Attributes:
         tensor: The tensor of the program; None for a constant that no op has taken.
@@ -73,8 +73,6 @@ def constant(array: np.ndarray) -> Value:
 
 # Words of TensorFlow about the type of an input.
 _OF_TYPES = re.compile(r"not in list of allowed values|Invalid dtype|Expected (bool|u?int\d+),")
-
-
 # Where TensorFlow's text turns to its own nodes.
 _OWN_NODE = re.compile(r" for '\{\{node .*", re.DOTALL)
 
@@ -213,14 +211,10 @@ class LoweredGraph:
 
 # Attributes that say where and how a node runs begin with this; they do not change its values.
 _ANNOTATION = "__"
-
-
 # Ops whose inputs have one type.
 _OF_ONE_TYPE = frozenset(
     {"Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Mean", "Concat", "Fmod", "Remainder"}
 )
-
-
 # Elements of values that are computed on the host too, because shapes may depend on them.
 _SMALL = 256
 
@@ -259,7 +253,7 @@ class Lowering:
         self._nodes: list[onnx.NodeProto] = []
 
     def value(self, tensor_id: str) -> Value:
-        """Returns what a tensor holds.
+        """Returns the value of a tensor.
 
         Args:
             tensor_id: the tensor.
@@ -274,7 +268,7 @@ class Lowering:
         raise popart_exception(f"Unknown tensor '{tensor_id}': no node and no input makes it.")
 
     def tensor(self, tensor_id: str) -> Any:
-        """Returns what a tensor holds as a tensor of the function in scope.
+        """Returns the value of a tensor as a tensor of the function in scope.
 
         Args:
             tensor_id: the tensor.
@@ -357,7 +351,7 @@ class Lowering:
         return LoweredGraph(graph, self)
 
     def child(self, services: Any) -> Lowering:
-        """Returns what puts a graph inside this one into a program.
+        """Returns the lowering of a graph inside this one.
 
         Args:
             services: what its ops get from the program.
@@ -367,7 +361,7 @@ class Lowering:
 
     @property
     def services(self) -> Any:
-        """What ops get from the program."""
+        """Seeds and effects of the program."""
         return self._context.services
 
     def _results(self, kind: OpKind, node: onnx.NodeProto) -> list[Value]:

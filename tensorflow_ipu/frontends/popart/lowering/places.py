@@ -1,4 +1,4 @@
-"""`places_of`: the IPU and the pipeline stage of each node, by annotations and options."""
+"""IPU and pipeline stage of each node, by annotations and options."""
 
 from __future__ import annotations
 

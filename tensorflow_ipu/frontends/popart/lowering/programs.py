@@ -45,7 +45,7 @@ from tensorflow_ipu.ops.replication_ops import replication_index
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """What one run of a program does.
+    """Description of one run of a program.
 
     Attributes:
         model: What it computes.
@@ -89,8 +89,6 @@ class Step:
 
 # The seed of random numbers: int32 of the shape [2], the low word first.
 SEED = "randomSeed___"
-
-
 _FINAL = AnchorReturnTypeId.Final
 
 
@@ -105,7 +103,7 @@ class MicroBatch:
         inputs: Inputs,
         anchors: Anchors,
     ) -> None:
-        """Takes what micro-batches have in common.
+        """Takes the state that micro-batches share.
 
         Args:
             step: what a run does.
@@ -208,7 +206,7 @@ class MicroBatch:
         return Update(trained, self._variables, self._replicated, scale)
 
     def _side_effects(self, lowering: Lowering) -> list[Any]:
-        """Returns what a micro-batch does besides its results: it writes weights and the seed."""
+        """Adds the side effects of a micro-batch: writes of weights and of the seed."""
         services = self._services
         with tf.control_dependencies(_reads(lowering, self._step.model)):
             written = [
@@ -272,7 +270,7 @@ class MicroBatch:
         return [*anchored, *self._step.tracked]
 
     def _differentiated(self, lowering: Lowering, update: Update) -> dict[str, Any]:
-        """Returns gradients of the loss by tensor: of weights, and of what is anchored."""
+        """Returns gradients of the loss by tensor: weights, anchored and tracked tensors."""
         return update.gradients(lowering, self._step.model.weights, self._differentiated_too)
 
     def _send(
@@ -344,7 +342,7 @@ def _no_gradient(name: str) -> str:
 
 
 class Program:
-    """What a session runs on one device.
+    """Program of a session on one device.
 
     Attributes:
         device: The TensorFlow device that it runs on.

@@ -1,4 +1,4 @@
-"""`ReplicaVariables`: variables of which groups of replicas have values of their own.
+"""`ReplicaVariables`: variables with one value for each group of replicas.
 
 Such a variable has a row for each group. A replica reads and writes the row of its group, and at
 the end of a step all replicas get the rows of the others.
@@ -128,7 +128,7 @@ class ReplicaVariables:
         return tf.gather(tf.constant(groups), replication_index())
 
     def _mask(self, grouping: ReplicaGrouping, rows: Any) -> Any:
-        """Returns which elements of rows are those of this replica's group."""
+        """Returns the mask of the rows that belong to this replica's group."""
         numbers = tf.equal(tf.range(_count(grouping)), self._row(grouping))
         return tf.reshape(numbers, [-1] + [1] * (rows.shape.rank - 1))
 

@@ -1,4 +1,4 @@
-"""`Schedule`: what the plan has to know of a program besides its ops, as marks on them.
+"""`Schedule`: placement, stages, recomputation and memory of a program, as marks on ops.
 
 None of it changes values: where nodes run, which stage of a pipeline they are, what is computed
 again, and which memory variables are in.
@@ -97,7 +97,7 @@ class Schedule:
         return MiniBatches(count, attribute, description, "popart")
 
     def _pipeline(self, count: int, batches: int, optimizer: str) -> dict[str, Any]:
-        """Returns what the compiler has to know of a pipeline."""
+        """Returns the description of the pipeline for the compiler."""
         ipus = stage_ipus(self.places)
         mode = RecomputationMode.Auto if self.recomputes else None
         description = PipelineDescription(
@@ -235,7 +235,7 @@ def update_scope() -> contextlib.AbstractContextManager[Any]:
 
 
 def _accumulation(count: int, optimizer: str) -> dict[str, Any]:
-    """Returns what the compiler has to know of an accumulation."""
+    """Returns the attribute that describes an accumulation to the compiler."""
     return {
         "optimizer": optimizer,
         "name": "popart",

@@ -1,4 +1,4 @@
-"""`ProgramServices`: what ops get from the program that they are put into, and leave behind."""
+"""`ProgramServices`: seeds for ops of a program, and their effects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensorflow_ipu.frontends.popart.errors import popart_exception
 
 
 class ProgramServices:
-    """Seeds for the ops of one micro-batch, and what they do besides their results.
+    """Seeds for the ops of one micro-batch, and their side effects.
 
     Attributes:
         effects: Operations that have to run.
@@ -49,7 +49,7 @@ class ProgramServices:
         return folded(self._seed(), self._count)
 
     def effect(self, operation: Any, ordered: bool = False) -> None:
-        """Makes an operation run although nothing needs what it makes.
+        """Keeps an operation whose results have no uses.
 
         Args:
             operation: the operation.
@@ -97,7 +97,7 @@ class InnerServices:
         return folded(self._outer.seed(), self._iteration)
 
     def effect(self, operation: Any, ordered: bool = False) -> None:
-        """Makes an operation run although nothing needs what it makes.
+        """Keeps an operation whose results have no uses.
 
         Args:
             operation: the operation.

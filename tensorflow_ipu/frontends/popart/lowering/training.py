@@ -29,22 +29,12 @@ from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
 
 #: The tensor with the loss scale that the gradients of a micro-batch are made with.
 FINAL = "finalLossScale"
-
-
 #: What the loss scaling of the optimizer is multiplied by.
 FACTOR = "lossScaleUpdateFactor"
-
-
 #: Elements beyond the edge and within it in the period so far, and its batches.
 COUNTS = "Accum___autoLossScaleStats"
-
-
 COUNTER = "AutomaticLossScaleProxy___Histogram_counter"
-
-
 _Methods = GradientTensorTrackingMethod
-
-
 # They only change how elements are arranged.
 _VIEWS = frozenset(
     {
@@ -52,8 +42,6 @@ _VIEWS = frozenset(
         *("Split", "Expand", "Pad", "DepthToSpace", "SpaceToDepth", "Subsample", "Detach"),
     }
 )
-
-
 _PRODUCTS = frozenset({"Conv", "MatMul", "Gemm", "ConvTranspose", "MultiConv"})
 
 
@@ -78,7 +66,7 @@ class LossScale:
         return f"LossScale[every {self._settings.updatePeriod} batches]"
 
     def factor(self) -> Any:
-        """Returns what the loss scaling of the optimizer is multiplied by."""
+        """Returns the factor on the optimizer's loss scaling."""
         return self._variables[FACTOR].read_value()
 
     def count(self, gradients: Iterable[Any]) -> list[tf.Operation]:
@@ -222,15 +210,9 @@ def tracked(
 
 
 GRADIENT = "Gradient___"
-
-
 ACCUMULATOR = "Accum___"
-
-
 # A weight after its update.
 UPDATED = "UpdatedVar___"
-
-
 # The loss scaling that a scaled state of the optimizer is for.
 PREVIOUS_SCALING = "PreviousLossScaling_FLOAT"
 
@@ -276,7 +258,7 @@ class Training:
 
     @property
     def count(self) -> int:
-        """What sums of gradients are divided by in the update."""
+        """Divisor of accumulated gradients in the update."""
         if self.reduction is not ReductionType.Mean or self.is_running_mean:
             return 1
         return self.accumulation * self.replicas
@@ -317,7 +299,7 @@ class Training:
     def state(
         self, weights: Mapping[str, np.ndarray], groups: Mapping[str, int]
     ) -> dict[str, np.ndarray]:
-        """Returns what is kept for weights besides them, as it is at the start, by id.
+        """Returns the optimizer state of all weights at the start, by id.
 
         Args:
             weights: values of the weights.
@@ -412,7 +394,7 @@ def _scaled_in_float(lowering: Lowering, loss: str, tensors: list[Any], scaling:
 
 
 def loss_scaling(training: Training, variables: Mapping[str, Any]) -> Any:
-    """Returns what the loss is multiplied by, as a float32 tensor.
+    """Returns the loss scale as a float32 tensor.
 
     Args:
         training: how weights are trained.

@@ -23,7 +23,7 @@ from tensorflow_ipu.training.accumulators import Accumulator
 
 
 def to_host(array: np.ndarray, type_: datatypes.Type) -> np.ndarray:
-    """Returns data of the host as it goes to the device; integers of 64 bits wrap.
+    """Casts host data to its transfer type; integers of 64 bits wrap.
 
     Args:
         array: the data.
@@ -35,7 +35,7 @@ def to_host(array: np.ndarray, type_: datatypes.Type) -> np.ndarray:
 
 
 def from_device(tensor: Any, type_: datatypes.Type) -> Any:
-    """Returns what came from the host as a program computes with it.
+    """Casts a tensor of a feed from its transfer type to its own type.
 
     Args:
         tensor: the tensor that came.
@@ -49,7 +49,7 @@ def from_device(tensor: Any, type_: datatypes.Type) -> Any:
 
 
 def to_carrier(tensor: Any) -> Any:
-    """Returns a tensor of a program as it goes to the host.
+    """Casts a tensor of a program to its transfer type.
 
     Args:
         tensor: the tensor.
@@ -64,7 +64,7 @@ def to_carrier(tensor: Any) -> Any:
 
 
 def from_carrier(array: np.ndarray, type_: datatypes.Type) -> np.ndarray:
-    """Returns what came from the device as the host has it.
+    """Casts samples of the device from their transfer type to the host's type.
 
     Args:
         array: what came.
@@ -250,7 +250,7 @@ class Anchors:
         ]
 
     def take(self) -> Mapping[str, np.ndarray]:
-        """Returns what one run has sent.
+        """Returns the samples that one run has sent.
 
         Returns:
             For each anchor its samples along the first dimension: micro-batch by micro-batch, and
@@ -262,7 +262,7 @@ class Anchors:
         }
 
     def drop(self) -> None:
-        """Removes what a run has sent that ended with an error."""
+        """Removes the samples of a run that ended with an error."""
         for feed in self._feeds.values():
             if isinstance(feed, ArrayOutfeed):
                 feed.drop()
@@ -271,13 +271,13 @@ class Anchors:
                 _dequeued(feed)
 
     def _feed(self, name: str, ordinal: int) -> Outfeed:
-        """Returns a feed that keeps what is wanted of an anchor."""
+        """Returns the feed of an anchor, which keeps the samples to return."""
         if self._data_flow.art(name).id() is _FINAL:
             return Outfeed(ordinal, IPUOutfeedMode.LAST)
         return ArrayOutfeed(ordinal)
 
     def _taken(self, name: str, feed: Outfeed) -> np.ndarray:
-        """Returns what a run has sent of an anchor, in the type that goes between the two."""
+        """Returns the samples of an anchor in their transfer type."""
         if 0 in self.shapes[name]:
             return np.empty((self._replicas, *self.shapes[name]), self.types[name].carrier)
         if not isinstance(feed, ArrayOutfeed):

@@ -17,7 +17,7 @@ from tensorflow_ipu.frontends.popart.lowering.training import (
     LossScale,
     Training,
 )
-from tensorflow_ipu.frontends.popart.optimizers import clipping
+from tensorflow_ipu.frontends.popart.optimizers import optimizer
 
 _STATES = ("Accl", "Accl1", "Accl2", "Accl3", "Step")
 
@@ -57,7 +57,7 @@ class Update:
         replicated: ReplicaVariables,
         scale: LossScale | None = None,
     ) -> None:
-        """Takes what is updated.
+        """Takes the variables to update.
 
         Args:
             training: how weights are trained.
@@ -140,7 +140,7 @@ class Update:
         return self._replicated.assign(total, kept + gradient / (number + 1))
 
     def apply_accumulated(self) -> list[Any]:
-        """Updates the weights by what was accumulated, and begins anew with zeros.
+        """Updates the weights by the accumulated gradients, and zeroes the accumulators.
 
         Returns:
             The operations.
@@ -212,17 +212,17 @@ class Update:
         return _Half(value, reads, direction, wide, types, number)
 
     def _clipped(self, halves: Mapping[str, _Half]) -> dict[str, Any]:
-        """Returns what directions are multiplied by, for those that are clipped."""
+        """Returns the clipping factor of each clipped direction."""
         factors = {}
         settings = self._training.optimizer.clip_norm_settings
-        for weights, most in clipping.groups_of(settings, self._training.trained):
+        for weights, most in optimizer.groups_of(settings, self._training.trained):
             squares = [tf.reduce_sum(tf.square(halves[name].direction)) for name in weights]
             norm = tf.sqrt(tf.add_n(squares))
             factors.update(dict.fromkeys(weights, most / tf.maximum(norm, most)))
         return factors
 
     def _after(self, numbers: Mapping[str, Any]) -> list[Any]:
-        """Writes what the next update needs to know of this one."""
+        """Writes the state that the next update reads."""
         done = [] if self._scale is None else self._scale.updated()
         if PREVIOUS_SCALING in numbers:
             variable = self._variables[PREVIOUS_SCALING]
@@ -238,7 +238,7 @@ class Update:
         return gradient / replicas if self._training.is_running_mean else gradient
 
     def _state_of(self, weight: str) -> list[str]:
-        """Returns the ids of what the optimizer keeps for a weight."""
+        """Returns the ids of the optimizer state of a weight."""
         suffix = f"___{weight}"
         return [
             name
@@ -262,6 +262,6 @@ class Update:
         return trainings.loss_scaling(self._training, self._variables)
 
     def _loss_scale(self) -> Any:
-        """Returns what the loss is multiplied by."""
+        """Returns the loss scale."""
         base = self._base_scaling()
         return base if self._scale is None else base * self._scale.factor()

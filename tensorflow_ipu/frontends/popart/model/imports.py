@@ -1,4 +1,4 @@
-"""`Model`: what a session makes of an ONNX file: inputs, weights and the nodes that are needed."""
+"""`Model`: inputs, weights and needed nodes of an ONNX file; names reserved for sessions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,69 @@ from tensorflow_ipu.frontends.popart.enums import (
     VariableRetrievalMode,
 )
 from tensorflow_ipu.frontends.popart.errors import add_note, popart_exception
-from tensorflow_ipu.frontends.popart.model import external_data, loading, reserved
+from tensorflow_ipu.frontends.popart.model import loading, tensors
 from tensorflow_ipu.frontends.popart.ops import kinds
 from tensorflow_ipu.frontends.popart.ops.effects import has_effect
 from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
+
+# What the functions `reserved...Prefix` are called after -> prefix.
+PREFIXES = {
+    "Gradient": "Gradient___",
+    "UpdatedVar": "UpdatedVar___",
+    "Accum": "Accum___",
+    "Accl": "Accl___",
+    "Accl1": "Accl1___",
+    "Accl2": "Accl2___",
+    "Accl3": "Accl3___",
+    "Step": "Step___",
+    "AcclToReduce": "AcclIntoReduce___",
+    "AcclToUpdate": "AcclIntoUpdate___",
+    "AcclFinalOut": "AcclOutOfAcclUpdate___",
+    "FinalReducedGrad": "FinalReducedGradient___",
+    "AdamUpdater": "AdamUpdater___",
+    "LambR1Sq": "LambR1Sq___",
+    "LambR2Sq": "LambR2Sq___",
+    "Stashed": "Stashed___",
+    "Restored": "Restored___",
+    "LossScaling": "lossScaling_",
+    "RandomSeed": "randomSeed___",
+    "SeedModifier": "randomSeedModifier___",
+    "RemoteArg": "RemoteArg___",
+    "AutomaticLossScale": "AutomaticLossScaleProxy___",
+}
+_PAIRS = (
+    *("WeightDecayScaleFactor0", "ScaledLearningRate0", "ScaledWeightDecay1"),
+    *("ScaledLearningRate1", "DampeningScaleFactor1", "ScaledMomentum1", "LearningRate"),
+    *("WeightDecay", "LossScaling", "MaxWeightNorm", "AdamBeta1", "AdamBeta2", "AdamEps", "Step"),
+)
+
+
+for _name in _PAIRS:
+    _text = _name[0].lower() + _name[1:]
+    PREFIXES[f"Default{_name}"] = f"{_text}___default___"
+    PREFIXES[f"Specific{_name}"] = f"{_text}___specific___"
+
+
+_OTHERS = (
+    *("scaledLearningRate2___", "dampeningScaleFactor2___", "scaledMomentum2___"),
+    *("sgdWeightDecay___", "sgdMomentum___", "adamGradientScaling___", "adaptiveAlpha___"),
+    *("adaptiveEps___", "adaptiveMomentum___", "AdaptiveUpdater___", "Counter___"),
+    *("anchorSum___", "anchorFinal___", "ConcatInit___", "ConstValue___", "cycleCount___"),
+    *("GlobalNorm___", "Index___", "Init___", "Iterator___", "LoopCond___"),
+    *("LossScalingRatio_", "PreviousLossScaling_", "lossScaleUpdateFactor"),
+)
+_ALL = (*PREFIXES.values(), *_OTHERS)
+
+
+def is_reserved(name: str) -> bool:
+    """Returns whether a name begins with a reserved prefix.
+
+    Args:
+        name: the name.
+    """
+    return name.startswith(_ALL)
+
 
 _BROADCAST = "__replicated_stream_mode/"
 _EXCHANGE = "__exchange_strategy/"
@@ -36,7 +94,7 @@ _GROUP_TYPE, _GROUP_SIZE, _MODE = (
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """What a session computes.
+    """Inputs, weights and nodes that a session computes with.
 
     Attributes:
         proto: The file.
@@ -109,7 +167,7 @@ class Model:
 def read(
     model: onnx.ModelProto, wanted: Iterable[str], shapes: InputShapeInfo, strict: bool
 ) -> Model:
-    """Returns what a session computes.
+    """Reads the inputs, weights and nodes that a session computes with.
 
     Args:
         model: the file.
@@ -127,9 +185,9 @@ def read(
     for name in {name for name in names if names.count(name) > 1}:
         raise popart_exception(f"The model has a repeated name among its inputs: {name}.")
     for name in (*names, *(value.name for value in graph.output)):
-        if reserved.is_reserved(name) and name in names and name not in _states(graph):
+        if is_reserved(name) and name in names and name not in _states(graph):
             raise popart_exception(f"{name} has an invalid name: clash with reserved prefix.")
-    weights = {tensor.name: external_data.value_of(tensor) for tensor in graph.initializer}
+    weights = {tensor.name: tensors.value_of(tensor) for tensor in graph.initializer}
     for tensor in graph.initializer:
         datatypes.for_device(datatypes.of_onnx(tensor.data_type))
     opsets = loading.opsets(model)
@@ -146,7 +204,7 @@ def read(
         {v.name: _info(v, shapes) for v in graph.input if v.name not in weights},
         {name: array for name, array in weights.items() if name in taken},
         tuple(nodes),
-        {name: array for name, array in weights.items() if reserved.is_reserved(name)},
+        {name: array for name, array in weights.items() if is_reserved(name)},
         _broadcast(model),
         _settings(model),
         wanted,
@@ -198,7 +256,7 @@ def _broadcast(model: onnx.ModelProto) -> frozenset[str]:
 
 
 def _settings(model: onnx.ModelProto) -> dict[str, VariableSettings]:
-    """Returns which replicas share the value of a weight, for those of which the model says it."""
+    """Returns the replicas that share the value of a weight, if the model specifies them."""
     said = {entry.key: int(entry.value) for entry in model.metadata_props if _is_number(entry)}
     found = {}
     for key, number in said.items():

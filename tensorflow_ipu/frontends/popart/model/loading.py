@@ -1,4 +1,4 @@
-"""Reads models from bytes or files."""
+"""Models read from bytes or files."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def check(model: onnx.ModelProto) -> None:
 
 
 def opsets(model: onnx.ModelProto) -> dict[str, int]:
-    """Returns the versions of the domains of a model; "" is that of ONNX.
+    """Returns the versions of the domains of a model; "" is the domain of ONNX.
 
     Args:
         model: the model.

@@ -1,4 +1,4 @@
-"""Ops that do something besides their results: writes to weights, prints, ends of the program."""
+"""Ops with side effects: writes to weights, prints, ends of the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops on elements: arithmetic, elementary functions and activations."""
+"""Ops on elements: arithmetic, functions, comparisons, logic, bits and quantization."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.frontends.common import kernels
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
-from tensorflow_ipu.frontends.popart.ops import gradients, layouts, texts
-from tensorflow_ipu.frontends.popart.ops.broadcasting import aligned, check
+from tensorflow_ipu.frontends.popart.ops import kinds, layouts, texts
+from tensorflow_ipu.frontends.popart.ops.broadcasting import aligned, axis_of, check
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
 
 _SIMPLE = {
@@ -76,13 +76,27 @@ for _type, _function, _versions in (
     ("Sign", tf.sign, (9,)),
     ("Round", _round_away, (11,)),
 ):
-    op(_type, *_versions, folds=_type == "Floor")(gradients.zero(_function))
-op("NearbyInt", 1, domain=GRAPHCORE)(gradients.zero(tf.round))
-op("Round", 1, domain=GRAPHCORE)(gradients.zero(_round_away))
+    op(_type, *_versions, folds=_type == "Floor")(kinds.with_zero_gradient(_function))
+
+
+op("NearbyInt", 1, domain=GRAPHCORE)(kinds.with_zero_gradient(tf.round))
+
+
+op("Round", 1, domain=GRAPHCORE)(kinds.with_zero_gradient(_round_away))
+
+
 op("Expm1", 1, domain=GRAPHCORE)(lambda x: tf.math.expm1(x))
+
+
 op("Log1p", 1, domain=GRAPHCORE)(lambda x: tf.math.log1p(x))
+
+
 op("Swish", 1, domain=GRAPHCORE)(lambda x: x * tf.sigmoid(x))
+
+
 op("Nop", 1, domain=GRAPHCORE)(lambda x: tf.identity(x))
+
+
 op("Detach", 1, domain=GRAPHCORE, gradient=Gradient.CUT)(lambda x: tf.identity(x))
 
 
@@ -225,7 +239,11 @@ def _graphcore_binary(type_: str, function: Any, gradient: Gradient = Gradient.D
 
 
 _graphcore_binary("Atan2", _angle)
+
+
 _graphcore_binary("Fmod", _fmod)
+
+
 _graphcore_binary("Remainder", _remainder)
 
 
@@ -300,6 +318,8 @@ def _check_same(tensors: Any) -> None:
 
 
 _extreme("Max", tf.maximum)
+
+
 _extreme("Min", tf.minimum)
 
 
@@ -317,6 +337,8 @@ def _former_sum(*tensors: Any) -> Any:
 
 
 op("Sum", 1, 6)(_former_sum)
+
+
 op("Sum", 8)(_sum)
 
 
@@ -326,6 +348,8 @@ def _divided(total: Any, count: int) -> Any:
 
 
 op("Mean", 1, 6)(lambda *tensors: _divided(_former_sum(*tensors), len(tensors)))
+
+
 op("Mean", 8)(lambda *tensors: _divided(_sum(*tensors), len(tensors)))
 
 
@@ -402,3 +426,169 @@ def cast(x: Any, *, to: Any) -> Any:
     """
     type_ = datatypes.named(to) if isinstance(to, str) else datatypes.of_onnx(to)
     return tf.cast(x, datatypes.for_device(type_).tf)
+
+
+_REFUSED = Gradient.REFUSED
+_BINARY = {
+    "And": (tf.logical_and, (1,), (7,)),
+    "Or": (tf.logical_or, (1,), (7,)),
+    "Xor": (tf.math.logical_xor, (1,), (7,)),
+    "Equal": (tf.equal, (1,), (7, 11)),
+    "Greater": (tf.greater, (1,), (7, 9)),
+    "Less": (tf.less, (1,), (7, 9)),
+}
+
+
+def _enter(type_: str, function: Any, former: tuple[int, ...], versions: tuple[int, ...]) -> None:
+    """Enters an op with and without the broadcasting of older opsets."""
+
+    def computed_before(x: Any, y: Any, *, axis: int | None = None, broadcast: int = 0) -> Any:
+        return function(*aligned(x, y, axis, broadcast))
+
+    def computed(x: Any, y: Any) -> Any:
+        check(x, y)
+        return function(x, y)
+
+    op(type_, *former, gradient=_REFUSED)(computed_before)
+    op(type_, *versions, gradient=_REFUSED)(computed)
+
+
+for _type, _row in _BINARY.items():
+    _enter(_type, *_row)
+
+
+op("Not", 1, gradient=_REFUSED)(lambda x: tf.logical_not(x))
+
+
+op("IsNaN", 9, gradient=Gradient.NONE)(lambda x: tf.math.is_nan(x))
+
+
+@op("IsInf", 10, gradient=Gradient.NONE)
+def _is_inf(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
+    wanted = tf.logical_or(
+        tf.logical_and(x > 0, bool(detect_positive)), tf.logical_and(x < 0, bool(detect_negative))
+    )
+    return tf.logical_and(tf.math.is_inf(x), wanted)
+
+
+@op("Where", 9)
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    check(x, y)
+    return tf.where(condition, x, y)
+
+
+def _invert_xor(x: Any, y: Any) -> Any:
+    return tf.bitwise.invert(tf.bitwise.bitwise_xor(x, y))
+
+
+#: What ops of two integers compute bit by bit.
+BITS = {
+    "BitwiseAnd": tf.bitwise.bitwise_and,
+    "BitwiseOr": tf.bitwise.bitwise_or,
+    "BitwiseXor": tf.bitwise.bitwise_xor,
+    "BitwiseXnor": _invert_xor,
+}
+
+
+def enter_bits(type_: str, function: Any, domain: str = GRAPHCORE, version: int = 1) -> None:
+    """Enters an op that computes bit by bit.
+
+    Args:
+        type_: type of the op.
+        function: what it computes.
+        domain: its domain.
+        version: version of the domain that it is as of.
+    """
+
+    def computed(x: Any, y: Any) -> Any:
+        check(x, y)
+        shape = tf.broadcast_static_shape(x.shape, y.shape)
+        return function(tf.broadcast_to(x, shape), tf.broadcast_to(y, shape))
+
+    op(type_, version, domain=domain, gradient=_REFUSED)(computed)
+
+
+for _type, _function in BITS.items():
+    enter_bits(_type, _function)
+
+
+op("BitwiseNot", 1, domain=GRAPHCORE, gradient=_REFUSED)(lambda x: tf.bitwise.invert(x))
+
+
+@op("Bucketize", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
+def _bucketize(x: Any, boundaries: Any, *, right: int = 0) -> Any:
+    if x.dtype != boundaries.dtype:
+        raise popart_exception(
+            f"Bucketize needs equal data types. Received: {x.dtype.name}, {boundaries.dtype.name}"
+        )
+    if boundaries.shape.rank != 1:
+        raise popart_exception(
+            f"The boundaries of Bucketize must have rank 1. Received: {boundaries.shape}"
+        )
+    if right not in (0, 1):
+        raise popart_exception(f"The attribute right of Bucketize is 0 or 1. Received: {right}")
+    flat = tf.reshape(x, [-1])
+    found = tf.searchsorted(boundaries, flat, side="right" if right else "left")
+    if x.dtype.is_floating:
+        found = tf.where(tf.math.is_nan(flat), boundaries.shape[0], found)
+    return tf.reshape(found, x.shape)
+
+
+_VERSIONS = (10, 13, 19, 21, 23)
+
+
+@op("QuantizeLinear", *_VERSIONS, gradient=Gradient.NONE)
+def _quantize(
+    x: Any,
+    scale: Any,
+    zero: Any = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    precision: int = 0,
+    saturate: int = 1,
+) -> Any:
+    type_ = tf.uint8 if zero is None else zero.dtype
+    if zero is None and output_dtype:
+        type_ = datatypes.for_device(datatypes.of_onnx(output_dtype)).tf
+    if not type_.is_integer:
+        raise popart_exception(
+            f"QuantizeLinear only makes integers. Received: {texts.type_name(type_)}"
+        )
+    whole = tf.round(
+        tf.cast(x, tf.float32) / _spread(tf.cast(scale, tf.float32), x, axis, block_size)
+    )
+    if zero is not None:
+        whole += _spread(tf.cast(zero, tf.float32), x, axis, block_size)
+    return tf.cast(tf.clip_by_value(whole, type_.min, type_.max), type_)
+
+
+@op("DequantizeLinear", *_VERSIONS)
+def _dequantize(
+    x: Any,
+    scale: Any,
+    zero: Any = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+) -> Any:
+    steps = tf.cast(x, tf.float32)
+    if zero is not None:
+        steps -= _spread(tf.cast(zero, tf.float32), x, axis, block_size)
+    type_ = scale.dtype
+    if output_dtype:
+        type_ = datatypes.for_device(datatypes.of_onnx(output_dtype)).tf
+    return tf.cast(steps * _spread(tf.cast(scale, tf.float32), x, axis, block_size), type_)
+
+
+def _spread(values: Any, x: Any, axis: int, block_size: int) -> Any:
+    """Returns scales of a tensor, of slices of an axis or of blocks along it, to broadcast."""
+    if values.shape.num_elements() == 1:
+        return tf.reshape(values, [])
+    number = axis_of(axis, x.shape.rank)
+    if block_size:
+        repeated = tf.repeat(values, block_size, number)
+        return tf.gather(repeated, tf.range(x.shape[number]), axis=number)
+    return tf.reshape(values, [-1 if i == number else 1 for i in range(x.shape.rank)])

@@ -1,4 +1,4 @@
-"""Gathering, scattering, one-hot vectors and dynamic slices."""
+"""Gathering, one-hot vectors and dynamic slices."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _dynamic_slice(
 
 
 def _written_back(x: Any, part: Any, offset: Any, axes: Any, sizes: Any) -> Any:
-    """Returns a slice whose gradient is written: where slices overlap, that of the last counts."""
+    """Returns a slice whose gradient is written, not added; the last of overlapping slices wins."""
     masks = getattr(x, _SLICED, [])
     setattr(x, _SLICED, masks)
     number = len(masks)
@@ -228,7 +228,7 @@ def _inside(x: Any, offset: Any, axes: Any, sizes: Any) -> Any:
 
 
 def _placed(x: Any, offset: Any, part: Any, axes: Any) -> Any:
-    """Returns a tensor of the shape of `x` with a slice in its place; what is around varies."""
+    """Returns a tensor of the shape of `x` with the slice in its place, on a given background."""
     starts = tf.unstack(tf.cast(tf.reshape(offset, [-1]), tf.int32))
     for axis, start in zip(axes_of(axes, x.shape.rank), starts):
         positions = tf.range(x.shape[axis]) - start

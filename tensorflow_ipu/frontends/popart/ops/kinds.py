@@ -1,4 +1,4 @@
-"""`OpKind`: what the front end knows of an op; `@op` enters one into the table."""
+"""`OpKind`: the record of an op; `@op` registers one. Gradients that an op overrides."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import enum
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import onnx
+import tensorflow as tf
 from onnx import defs
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
@@ -38,7 +39,7 @@ class Gradient(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class OpKind:
-    """What is known of an op.
+    """The record of an op in the registry.
 
     Attributes:
         domain: Its domain; "" is that of ONNX.
@@ -97,7 +98,7 @@ class OpKind:
 
 @dataclasses.dataclass(frozen=True)
 class Numerics:
-    """Options of a session that change what ops compute.
+    """Options of a session that change the results of ops.
 
     Attributes:
         non_stable_softmax: Whether softmax does not subtract the maximum.
@@ -113,7 +114,7 @@ class Numerics:
 
 
 class Made(NamedTuple):
-    """What a tensor is made of.
+    """The node that makes a tensor.
 
     Args:
         node: the node that makes it.
@@ -125,7 +126,7 @@ class Made(NamedTuple):
 
 
 class Subgraph(Protocol):
-    """A graph that is an attribute of a node, or stands for one that it calls."""
+    """A graph that is an attribute of a node, or that the node calls."""
 
     @property
     def input_names(self) -> list[str]:
@@ -165,17 +166,17 @@ class Subgraph(Protocol):
 
 
 class Services(Protocol):
-    """What ops ask of the program that they are put into."""
+    """Interface of the program to its ops: seeds and effects."""
 
     def seed(self) -> Any:
         """Returns a seed that no other op and no other run has: int32 of the shape [2]."""
 
     @property
     def ordered(self) -> Sequence[Any]:
-        """Operations that come before the next one that is ordered."""
+        """Operations that the next ordered one depends on."""
 
     def effect(self, operation: Any, ordered: bool = False) -> None:
-        """Makes an operation run although nothing needs what it makes.
+        """Keeps an operation whose results have no uses.
 
         Args:
             operation: the operation.
@@ -193,7 +194,7 @@ class Services(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """What ops ask of the session that they are for.
+    """Interface of the session to its ops: training, replicas, options and the node.
 
     Attributes:
         is_training: Whether it trains.
@@ -236,7 +237,7 @@ def op(
     folds: bool = False,
     of_shapes: bool = False,
 ) -> Callable[[Compute], Compute]:
-    """Enters what a function computes into the table.
+    """Decorator: registers the function of an op.
 
     Its positional parameters are the inputs of the node, its keyword-only ones the attributes, and
     `context`, if it has that.
@@ -331,3 +332,35 @@ def schema_of(kind: OpKind) -> Any:
 def all_kinds() -> list[OpKind]:
     """Returns the table."""
     return [kind for entries in _TABLE.values() for kind in entries.values()]
+
+
+def with_refused_gradient(tensor: Any, message: str) -> Any:
+    """Returns a tensor whose gradient is an error.
+
+    Args:
+        tensor: the tensor.
+        message: what the error says.
+    """
+
+    @tf.custom_gradient
+    def identity(x: Any) -> tuple[Any, Callable[[Any], NoReturn]]:
+        def backward(_: Any) -> NoReturn:
+            raise popart_exception(message)
+
+        return tf.identity(x), backward
+
+    return identity(tensor)
+
+
+def with_zero_gradient(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns a function of one tensor whose gradient is zero, where TensorFlow's has none.
+
+    Args:
+        function: the function.
+    """
+
+    @tf.custom_gradient
+    def computed(x: Any) -> Any:
+        return function(x), tf.zeros_like
+
+    return computed

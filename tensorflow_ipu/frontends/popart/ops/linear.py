@@ -1,7 +1,8 @@
-"""Matrix products and convolutions."""
+"""Matrix products and convolutions, alone or several at once."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import onnx
@@ -11,7 +12,8 @@ from onnx import helper
 from tensorflow_ipu.frontends.common import kernels
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import layouts, texts, windows
-from tensorflow_ipu.frontends.popart.ops.kinds import op
+from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
+from tensorflow_ipu.ops.multi_conv import multi_conv
 
 # Begins the attributes of a matrix product that is divided into parts.
 SERIALIZED = "__serialize_matmul_"
@@ -224,7 +226,7 @@ def _conv_transpose(
 def _transposed_pads(
     pads: Any, auto_pad: str, whole: Any, output_shape: Any, sizes: Any, strides: Any
 ) -> list[tuple[int, int]]:
-    """Returns what is cut off the whole result, before and after each dimension."""
+    """Returns the elements to crop before and after each dimension of the result."""
     rank = len(whole)
     begins_low = auto_pad == "SAME_UPPER"
     if output_shape is None and auto_pad.startswith("SAME"):
@@ -253,3 +255,115 @@ def _transposed(x: Any, weights: Any, whole: Any, strides: Any) -> Any:
     shape = [x.shape[0], *whole, weights.shape[1]]
     result = tf.nn.conv_transpose(data, kernel, shape, strides, "VALID")
     return tf.transpose(result, [0, rank + 1, *range(1, rank + 1)])
+
+
+# Attribute of the node -> option of the device.
+_OPTIONS = {
+    "__plan_type": "planType",
+    "__per_conv_reserved_tiles": "perConvReservedTiles",
+    "__cycle_back_off": "cycleBackOff",
+}
+
+
+@op("MultiConv", 1, domain=GRAPHCORE)
+def _multi_conv(
+    *inputs: Any,
+    numConvs: int,
+    numInputs: Any,
+    dilations: Any = (),
+    dilationsLengths: Any = (),
+    inDilations: Any = (),
+    inDilationsLengths: Any = (),
+    pads: Any = (),
+    padsLengths: Any = (),
+    outPads: Any = (),
+    outPadsLengths: Any = (),
+    strides: Any = (),
+    stridesLengths: Any = (),
+    context: Any,
+) -> Any:
+    parameters = [
+        _sets(name, values, counts, numConvs)
+        for name, values, counts in (
+            ("dilations", dilations, dilationsLengths),
+            ("inDilations", inDilations, inDilationsLengths),
+            ("pads", pads, padsLengths),
+            ("outPads", outPads, outPadsLengths),
+            ("strides", strides, stridesLengths),
+        )
+    ]
+    options = {
+        _OPTIONS[attribute.name]: _text(attribute)
+        for attribute in context.node.attribute
+        if attribute.name in _OPTIONS
+    }
+
+    def convolved(*tensors: Any) -> list[Any]:
+        given = windows.parts(tensors, numInputs)
+        return [_convolved(tensors, *one) for tensors, *one in zip(given, *parameters)]
+
+    return list(multi_conv(convolved, options)(*inputs))
+
+
+def _text(attribute: Any) -> str:
+    """Returns the value of an attribute as the device's options have it."""
+    if attribute.s:
+        return str(attribute.s.decode())
+    return str(attribute.i or attribute.f)
+
+
+def _sets(name: str, values: Any, counts: Any, number: int) -> list[list[int]]:
+    """Returns the values for each convolution, which are in one list."""
+    if not counts:
+        return [[] for _ in range(number)]
+    if len(counts) != number:
+        raise popart_exception(
+            f"The number of {name} parameter sets ({len(counts)}) does not match the number of "
+            f"input sets ({number})."
+        )
+    return windows.parts(values, counts)
+
+
+def _convolved(
+    tensors: Sequence[Any],
+    dilations: list[int],
+    in_dilations: list[int],
+    pads: list[int],
+    out_pads: list[int],
+    strides: list[int],
+) -> Any:
+    """Returns one convolution of data, weights, and a bias if any."""
+    x, weights, *bias = tensors
+    x = _spread(x, in_dilations)
+    sizes, kernel = x.shape.as_list()[2:], weights.shape.as_list()[2:]
+    windows.check("MultiConv", sizes, kernel, strides, pads, dilations)
+    if x.shape[1] % weights.shape[1]:
+        raise popart_exception(
+            f"MultiConv: the number of input channels, {x.shape[1]}, must be a multiple of those "
+            f"of the weights, {weights.shape[1]}."
+        )
+    ones = [1] * len(kernel)
+    strides, dilations = strides or ones, dilations or ones
+    widths = windows.pads_of(pads, "NOTSET", sizes, kernel, strides, dilations)
+    result = convolution(x, weights, widths, strides, dilations)
+    if out_pads:
+        rank = len(kernel)
+        result = tf.pad(result, [(0, 0), (0, 0), *zip(out_pads[:rank], out_pads[rank:])])
+    return result + tf.reshape(bias[0], [-1, *ones]) if bias else result
+
+
+def _spread(x: Any, dilations: list[int]) -> Any:
+    """Returns data with zeros between its elements."""
+    for axis, step in enumerate(dilations, 2):
+        if step == 1:
+            continue
+        shape = x.shape.as_list()
+        wide = tf.pad(tf.expand_dims(x, axis + 1), _before(axis + 1, len(shape) + 1, step - 1))
+        shape[axis] *= step
+        x = tf.reshape(wide, shape)
+        x = x[(slice(None),) * axis + (slice(None, shape[axis] - step + 1),)]
+    return x
+
+
+def _before(axis: int, rank: int, count: int) -> list[tuple[int, int]]:
+    return [(0, count if i == axis else 0) for i in range(rank)]

@@ -12,7 +12,7 @@ from onnx import numpy_helper
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.enums import DataType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import gradients, texts, windows
+from tensorflow_ipu.frontends.popart.ops import kinds, texts, windows
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axes_of, axis_of
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
 
@@ -239,7 +239,7 @@ def _slice_inputs(
 
 
 def sliced(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
-    """Returns a slice, with bounds as those of Python.
+    """Returns a slice, with bounds as in Python.
 
     Args:
         x: the tensor.
@@ -302,7 +302,7 @@ def padded(x: Any, pads: Any, mode: str, value: Any) -> Any:
         result = _edge_padded(x, widths)
     else:
         raise popart_exception(f"Pad has no mode {mode}: it is constant, edge or reflect.")
-    return gradients.refused(
+    return kinds.with_refused_gradient(
         result, f"Pad does not support PadGradOp when mode is not constant. It is {mode}."
     )
 

@@ -1,4 +1,4 @@
-"""Ops of ONNX from opset 12 on: forms that have changed, ops that are new, and all others."""
+"""Ops of ONNX as of opset 12: changed, new and unchanged ones."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import (
     broadcasting,
     elementwise,
+    images,
     indexing,
-    linear,  # noqa: F401 - enters ops that go on here
-    logic,
     losses,
     movement,
     normalization,
     pooling,
     random_values,
+    recurrent,
     reductions,
+    subgraphs,
 )
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axes_of, axis_of
-from tensorflow_ipu.frontends.popart.ops.control_flow import subgraphs
 from tensorflow_ipu.frontends.popart.ops.kinds import Gradient, carry_on, op
-from tensorflow_ipu.frontends.popart.ops.nn import recurrent, resizing
 
 _FIRST = 12
 # What versions after this one mean is not known.
@@ -316,7 +315,7 @@ _enter_comparison("GreaterOrEqual", tf.greater_equal)
 _enter_comparison("LessOrEqual", tf.less_equal)
 
 for _type in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
-    logic.enter_bits(_type, logic.BITS[_type], "", 18)
+    elementwise.enter_bits(_type, elementwise.BITS[_type], "", 18)
 op("BitwiseNot", 18, gradient=Gradient.REFUSED)(lambda x: tf.bitwise.invert(x))
 
 
@@ -594,7 +593,7 @@ def _resize(
             counts = np.array(whole)
             counts[chosen] = sizes
             sizes = counts
-    return resizing.resize(
+    return images.resize(
         x,
         roi,
         scales,

@@ -1,7 +1,4 @@
-"""Words of errors about ops: names of nodes, shapes and types, written as in the original.
-
-An op writes `OP` or `KIND` where its error names the node; the lowering puts the name there.
-"""
+"""Texts of errors about nodes: types, shapes, inputs whose values must be known."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from typing import Any
 import onnx
 
 from tensorflow_ipu.frontends.popart import datatypes
+from tensorflow_ipu.frontends.popart.ops import kinds
 
 #: Stands for the node in the error of an op, with its inputs and outputs.
 OP = "<op>"
@@ -61,3 +59,39 @@ def info(tensor: Any) -> str:
         tensor: the tensor.
     """
     return f"{type_name(tensor.dtype).ljust(8)}{shape(tensor.shape)}"
+
+
+# What the inputs are called where the op and ONNX's schema have other names.
+_CLIP = {1: "min", 2: "max"}
+
+
+def unknown_input(kind: kinds.OpKind, node: onnx.NodeProto, position: int) -> str:
+    """Returns the message for an input whose value is not known.
+
+    Args:
+        kind: the op.
+        node: the node.
+        position: position of the input.
+    """
+    name, tensor = _name(kind, position), node.input[position]
+    identifier = f"{kind.domain or 'ai.onnx'}.{kind.type}:{kind.since}"
+    if kind.type == "Clip":
+        return (
+            f"Op {node.name}({identifier}), inputs=[{node.input[0]}] currently only supports "
+            f"constant min/max parameters. Input '{_CLIP[position]}' ({tensor}) has no data."
+        )
+    if kind.type == "Tile":
+        return f"The input '{name}' of {identifier}, {tensor}, must be of type Constant"
+    return (
+        f"Need the value of the {identifier} input '{name}' to determine the output shape, but was "
+        "unable because [Tensor::getDataViaGraphTraversal] Could not work out tensor data for "
+        f"{tensor}."
+    )
+
+
+def _name(kind: kinds.OpKind, position: int) -> str:
+    """Returns ONNX's name of an input."""
+    schema = kinds.schema_of(kind)
+    if schema is None or position >= len(schema.inputs):
+        return kind.inputs[min(position, len(kind.inputs) - 1)]
+    return str(schema.inputs[position].name)

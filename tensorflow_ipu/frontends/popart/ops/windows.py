@@ -131,7 +131,7 @@ def check(
 
 
 def check_kernel(given: Sequence[int] | None, kernel: Sequence[int], weights: str) -> None:
-    """Refuses a size of the window that is not that of the weights.
+    """Refuses a window whose size differs from the weights.
 
     Args:
         given: the size that is given; None if there is none.

@@ -1,21 +1,191 @@
-"""`Optimizer`: what all optimizers have: numbers, those of single weights, replacement."""
+"""`Optimizer`, the base of all optimizers, its values and the clipping of gradients."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tensorflow_ipu.frontends.popart.enums import DataType
 from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_runtime_error
-from tensorflow_ipu.frontends.popart.optimizers.clipping import ClipNormSettings
-from tensorflow_ipu.frontends.popart.optimizers.values import (
-    OptimizerValue,
-    OptimizerValueMap,
-    pair,
-)
+from tensorflow_ipu.util.notices import warn_once
+
+
+class ClipNormSettings:
+    """A group of weights and the largest norm of their gradients."""
+
+    def __init__(self, weightIds: Iterable[str], maxNorm: float) -> None:
+        """Takes the group; `clipWeights` and `clipAllWeights` are newer.
+
+        Args:
+            weightIds: the weights.
+            maxNorm: the largest norm.
+        """
+        warn_once(
+            "ClipNormSettings(weightIds, maxNorm) is deprecated. Use ClipNormSettings.clipWeights."
+        )
+        self._set(tuple(weightIds), maxNorm)
+
+    def __repr__(self) -> str:
+        weights = "all weights" if self.weights is None else ", ".join(self.weights)
+        return f"ClipNormSettings[{weights}: {self.max_norm}]"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClipNormSettings) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self.weights, self.max_norm))
+
+    @staticmethod
+    def clipWeights(arg0: list[str], arg1: float) -> ClipNormSettings:
+        """Returns settings for some weights.
+
+        Args:
+            arg0: the weights.
+            arg1: the largest norm.
+        """
+        made = object.__new__(ClipNormSettings)
+        made._set(tuple(arg0), arg1)
+        return made
+
+    @staticmethod
+    def clipAllWeights(arg0: float) -> ClipNormSettings:
+        """Returns settings for all weights.
+
+        Args:
+            arg0: the largest norm.
+        """
+        made = object.__new__(ClipNormSettings)
+        made._set(None, arg0)
+        return made
+
+    def _set(self, weights: tuple[str, ...] | None, max_norm: float) -> None:
+        self.weights = weights
+        self.max_norm = float(max_norm)
+
+
+def groups_of(
+    settings: Sequence[ClipNormSettings], trained: Sequence[str]
+) -> list[tuple[tuple[str, ...], float]]:
+    """Returns the weights of each group, and the largest norm of their gradients.
+
+    Args:
+        settings: the groups.
+        trained: the weights that are updated.
+
+    Raises:
+        popart_exception: If a group has a weight that is not updated, or all weights are clipped
+            together and some again.
+    """
+    if len(settings) > 1 and any(group.weights is None for group in settings):
+        raise popart_exception(
+            "Multiple clip groups specified, and one of them has all weights. Pass either "
+            "clipAllWeights or groups made by clipWeights."
+        )
+    found = []
+    for group in settings:
+        weights = tuple(trained) if group.weights is None else group.weights
+        for weight in weights:
+            if weight not in trained:
+                raise popart_exception(
+                    f"Could not find a varupdate op for tensor {weight}, whose gradient is to be "
+                    f"clipped. Weights that are updated: {', '.join(trained) or 'none'}."
+                )
+        found.append((weights, group.max_norm))
+    return found
+
+
+class OptimizerValue:
+    """A number of an optimizer, and whether it never changes."""
+
+    def __init__(self, val: Any = None, isConst: bool | None = None) -> None:
+        """Takes the number.
+
+        Args:
+            val: the number, or a pair of it and `isConst`; 0 that can change by default.
+            isConst: whether it never changes; True by default, if there is a number.
+        """
+        if isinstance(val, tuple):
+            val, isConst = val
+        if val is None:
+            val, isConst = 0.0, False
+        self._value = float(val)
+        self._is_const = True if isConst is None else bool(isConst)
+
+    def __repr__(self) -> str:
+        return f"OptimizerValue({self._value}, {self._is_const})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OptimizerValue) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self._value, self._is_const))
+
+    def val(self) -> float:
+        """Returns the number."""
+        return self._value
+
+    def isConst(self) -> bool:
+        """Returns whether it never changes."""
+        return self._is_const
+
+
+class OptimizerValueMap:
+    """A number of an optimizer: its default, and the values of single weights."""
+
+    def __init__(
+        self, default: OptimizerValue, specific: Mapping[str, OptimizerValue] | None = None
+    ) -> None:
+        """Takes the numbers.
+
+        Args:
+            default: that of all weights.
+            specific: those of some, by weight.
+        """
+        self._default = default
+        self._specific = dict(specific or {})
+
+    def __repr__(self) -> str:
+        return f"OptimizerValueMap[{self._default}, {len(self._specific)} specific]"
+
+    def getDefault(self) -> OptimizerValue:
+        """Returns the number of all weights that have none of their own."""
+        return self._default
+
+    def get(self, weight: str) -> OptimizerValue:
+        """Returns the number of a weight.
+
+        Args:
+            weight: its id.
+        """
+        return self._specific.get(weight, self._default)
+
+    @property
+    def specific(self) -> Mapping[str, OptimizerValue]:
+        """The numbers of weights that have one of their own."""
+        return self._specific
+
+
+def pair(key: Any, value: Any) -> OptimizerValue:
+    """Returns the number of an entry of a dict that a user passes.
+
+    Args:
+        key: its name.
+        value: a pair: the number, and whether it never changes.
+
+    Raises:
+        popart_exception: If the name is no text, or the value is no pair.
+    """
+    if not isinstance(key, str):
+        raise popart_exception(f"A key of an optimizer must be a py::str. Received: {key!r}")
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise popart_exception(
+            f"The value of {key} must be a py::tuple (number, isConst). Received: {value!r}"
+        )
+    return OptimizerValue(*value)
+
 
 # Returns a number of one weight by name, as a float32 tensor; see `Optimizer.compounds`.
 Number = Callable[[str], Any]
@@ -75,12 +245,12 @@ class Optimizer:
         return f"{type(self).__name__}[{len(self._specific)} weights with values of their own]"
 
     def getLossScalingVal(self) -> float:
-        """Returns what the loss is multiplied by."""
+        """Returns the loss scale."""
         return self._loss_scaling.val()
 
     @property
     def loss_scaling(self) -> OptimizerValue:
-        """What the loss is multiplied by."""
+        """The loss scale."""
         return self._loss_scaling
 
     def insertSpecific(self, arg0: str, arg1: Mapping[str, Any]) -> None:
@@ -171,7 +341,7 @@ class Optimizer:
         return copy.deepcopy(self)
 
     def described(self) -> tuple[Any, ...]:
-        """Returns what a program depends on: which numbers can change, and all others."""
+        """Returns the parts that change a program: values of constant numbers, names of others."""
         numbers = [
             (name, weight, value.val() if value.isConst() else None)
             for name, weight, value in self._numbers()
@@ -194,7 +364,7 @@ class Optimizer:
         return value.isConst() and value.val() == 0
 
     def state(self, weight: str, value: np.ndarray) -> dict[str, np.ndarray]:
-        """Returns what it keeps for a weight, as it is at the start, by tensor id.
+        """Returns the state of a weight at the start, by tensor id.
 
         Args:
             weight: the weight.
@@ -205,7 +375,7 @@ class Optimizer:
     def direction(
         self, weight: str, value: Any, gradient: Any, state: Mapping[str, Any], number: Number
     ) -> tuple[Any, dict[str, Any]]:
-        """Returns the first half of an update, up to what is clipped. All tensors are float32.
+        """Returns the first half of an update, before clipping. All tensors are float32.
 
         Args:
             weight: its id.
@@ -240,7 +410,7 @@ class Optimizer:
     has_scaled_state = False
 
     def rescaled(self, state: Mapping[str, Any], ratio: Any) -> dict[str, Any]:
-        """Returns what is kept for a weight after the loss scaling has changed.
+        """Rescales the state of a weight after a change of the loss scaling.
 
         Args:
             state: what is kept, by tensor id.
@@ -321,7 +491,7 @@ def compound(value: float, parts: Iterable[OptimizerValue]) -> OptimizerValue:
 
 
 def _words(name: str) -> str:
-    """Returns what a kind of number is called in errors: learningRate -> learning rates."""
+    """Returns the name of a number in errors: learningRate -> learning rates."""
     spaced = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
     return spaced if name in (LOSS_SCALING, "nesterov") else f"{spaced}s"
 

@@ -11,15 +11,16 @@ from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.debug_info import DebugContextLike
 from tensorflow_ipu.frontends.popart.enums import DataType, SGDAccumulatorAndMomentum
 from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_runtime_error
-from tensorflow_ipu.frontends.popart.optimizers.clipping import ClipNormSettings
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import (
+    ClipNormSettings,
     Number,
     Optimizer,
+    OptimizerValue,
+    OptimizerValueMap,
     compound,
     negative,
     not_positive,
 )
-from tensorflow_ipu.frontends.popart.optimizers.values import OptimizerValue, OptimizerValueMap
 
 _TYPES = (DataType.UNDEFINED, DataType.FLOAT, DataType.FLOAT16)
 
@@ -95,7 +96,7 @@ class SGD(Optimizer):
         return self.values_of("dampening")
 
     def velocityScalings(self) -> OptimizerValueMap:
-        """Returns what velocities are multiplied by."""
+        """Returns the scale of velocities."""
         return self.values_of("velocityScaling")
 
     def nesterov(self) -> OptimizerValueMap:

@@ -1,4 +1,4 @@
-"""`check`: refuses options of a session that contradict each other."""
+"""Checks of session options: contradictions, and replicas in several processes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def check_loss_scaling(options: SessionOptions) -> None:
 
 
 def check_exchange(options: SessionOptions, strategies: Iterable[ExchangeStrategy]) -> None:
-    """Refuses transfers beside computation without what they need.
+    """Refuses overlapped transfers without the options that they require.
 
     Args:
         options: the options.
@@ -162,7 +162,7 @@ def _check_forward_program(options: SessionOptions, is_trained: bool) -> None:
 
 
 def check_distribution(options: SessionOptions, device: DeviceType) -> None:
-    """Refuses options that are not those of the processes.
+    """Refuses options that contradict the processes.
 
     Args:
         options: the options of a session.
@@ -184,7 +184,7 @@ def check_distribution(options: SessionOptions, device: DeviceType) -> None:
 
 
 def _check_numbers(options: SessionOptions, device: DeviceType) -> None:
-    """Refuses numbers of replicas that cannot be."""
+    """Refuses impossible numbers of replicas."""
     total, offset = int(options.globalReplicationFactor), int(options.globalReplicaOffset)
     local = options.replication_factor
     if total < 1:
@@ -211,7 +211,7 @@ def _check_numbers(options: SessionOptions, device: DeviceType) -> None:
 
 
 def _check_processes(options: SessionOptions, instances: Instances) -> None:
-    """Refuses numbers of replicas that are not those of the processes."""
+    """Refuses numbers of replicas that contradict the processes."""
     total, local = int(options.globalReplicationFactor), options.replication_factor
     if total != instances.count * local:
         raise popart_exception(

@@ -1,4 +1,4 @@
-"""`Patterns`: which rewrites of graphs are switched on."""
+"""`Patterns`: the rewrites of graphs that are enabled."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ EXCLUDED_PATTERNS = "__exclude_patterns"
 
 
 class Patterns(_Switches):
-    """Which patterns are switched on. They never change what is computed."""
+    """The enabled patterns. They never change results."""
 
     def __init__(self, arg0: PatternsLevel | Iterable[str] = PatternsLevel.Default) -> None:
         """Takes a level, or the patterns that are on.

@@ -1,4 +1,4 @@
-"""`program_options`: what a program is planned for, by the options of its session."""
+"""`program_options`: planner settings of a program, by the options of its session."""
 
 from __future__ import annotations
 

@@ -1,16 +1,273 @@
-"""`SessionOptions`: the options of a session, by the table of `declarations`."""
+"""`SessionOptions`: the options of a session, made from a table of their declarations."""
 
 from __future__ import annotations
 
 import copy
+import dataclasses
+import enum
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tensorflow_ipu.frontends.common import executable_cache
+from tensorflow_ipu.frontends.common import executable_cache, option_groups
+from tensorflow_ipu.frontends.common.locations import TensorLocationSettings
 from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.common.option_groups import FORMER_NAMES
+from tensorflow_ipu.frontends.popart import enums
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.options.declarations import OPTIONS, Effect
 from tensorflow_ipu.util.notices import warn_once
+
+
+class Effect(enum.Enum):
+    """Effect of an option.
+
+    Attributes:
+        VALUES: It changes what is computed, kept or refused.
+        PLAN: It changes memory and time in the plan, and no values.
+        IGNORED: On the chip it changes memory and time; here nothing, which is said once.
+        STORED: It is kept, and has no effect but in the original's own tools.
+    """
+
+    VALUES = "values"
+    PLAN = "plan"
+    IGNORED = "ignored with one warning"
+    STORED = "stored"
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """An option of a session.
+
+    Args:
+        name: its name.
+        default: makes its default.
+        effect: what it does.
+        doc: what it is for.
+    """
+
+    name: str
+    default: Callable[[], Any]
+    effect: Effect
+    doc: str
+
+
+V, P, W, S = Effect.VALUES, Effect.PLAN, Effect.IGNORED, Effect.STORED
+# Name -> default or what makes it, effect, meaning.
+_ROWS: dict[str, tuple[Any, Effect, str]] = {
+    "accumulateOuterFragmentSettings": (
+        option_groups.AccumulateOuterFragmentSettings,
+        V,
+        "order of the updates of pipelines; clip norms need another one than Serial",
+    ),
+    "accumulationAndReplicationReductionType": (
+        enums.ReductionType.Sum,
+        V,
+        "whether gradients of micro-batches and replicas are summed or averaged",
+    ),
+    "accumulationFactor": (1, V, "micro-batches of a batch"),
+    "accumulatorTensorLocationSettings": (TensorLocationSettings, P, "memory of accumulators"),
+    "activationTensorLocationSettings": (
+        TensorLocationSettings,
+        P,
+        "memory of what a pipeline puts aside",
+    ),
+    "aliasZeroCopy": (False, W, "whether values stay in place between parts of the program"),
+    "autoRecomputation": (
+        enums.RecomputationType.NoRecompute,
+        P,
+        "whether the backward pass computes activations again",
+    ),
+    "automaticLossScalingSettings": (
+        option_groups.AutomaticLossScalingSettings,
+        V,
+        "how the loss scale follows float16 gradients",
+    ),
+    "batchSerializationSettings": (
+        option_groups.BatchSerializationSettings,
+        W,
+        "whether ops split the batch into parts",
+    ),
+    "bufferingDepthMap": (dict, W, "how far single inputs are read ahead"),
+    "cachePath": ("session_cache", V, "folder of the cache of compiled programs"),
+    "compileEngine": (True, V, "whether `prepareDevice` compiles"),
+    "constantWeights": (True, V, "whether weights never change in inference"),
+    "convolutionOptions": (
+        dict,
+        P,
+        "options of convolutions: `availableMemoryProportion` is planned with",
+    ),
+    "createImplicitPipeliningFwdOnlyProgram": (
+        False,
+        V,
+        "whether there is a second program, of the forward passes only",
+    ),
+    "customCodeletCompileFlags": ("", S, "flags for code of custom ops"),
+    "customCodelets": (list, S, "code of custom ops"),
+    "decomposeGradSum": (False, W, "whether gradients of one tensor are added one by one"),
+    "defaultBufferingDepth": (1, W, "how far inputs are read ahead"),
+    "delayVarUpdates": (True, W, "whether updates come as late as possible"),
+    "disableGradAccumulationTensorStreams": (False, V, "whether accumulators stay on the device"),
+    "disableOptimizerStateTensorStreams": (False, V, "whether optimizer state stays on the device"),
+    "dotChecks": (set, V, "checkpoints whose drawings of the graph are written"),
+    "dotOpNames": (False, V, "whether drawings have names"),
+    "enableConstantFoldingOfMultipleConsumers": (
+        True,
+        W,
+        "whether constants with several uses are folded",
+    ),
+    "enableDistributedReplicatedGraphs": (False, V, "whether replicas run in several processes"),
+    "enableEfficientOverlapIOTopoCons": (False, W, "order of transfers beside computation"),
+    "enableEngineCaching": (False, V, "whether compiled programs are kept in files"),
+    "enableExplicitMainLoops": (
+        False,
+        S,
+        "whether loops over micro-batches are ops of the graph: they always are here",
+    ),
+    "enableFloatingPointChecks": (
+        False,
+        V,
+        "whether invalid operations, divisions by zero and overflows stop a run",
+    ),
+    "enableFullyConnectedPass": (True, W, "whether the three products of a layer share a layout"),
+    "enableGradientAccumulation": (False, V, "whether gradients of micro-batches are added up"),
+    "enableInplaceAmbiguityChecking": (
+        False,
+        S,
+        "whether ambiguous modifications in place are looked for: there are none here",
+    ),
+    "enableLoadAndOffloadRNGState": (
+        False,
+        V,
+        "whether the state of generators can be read and written",
+    ),
+    "enableMergeExchange": (True, W, "whether exchanges are merged"),
+    "enableNonStableSoftmax": (False, V, "whether softmax does not subtract the maximum"),
+    "enableOutlining": (True, P, "whether equal parts of the program share code"),
+    "enableOutliningCopyCostPruning": (True, W, "whether copies count where code is shared"),
+    "enablePipelining": (
+        False,
+        P,
+        "whether the stages of a model are a pipeline; values are those of sequential execution",
+    ),
+    "enablePrefetchDatastreams": (True, P, "whether inputs are read while the program runs"),
+    "enableReplicatedGraphs": (False, V, "whether the model is replicated"),
+    "enableStableNorm": (False, S, "whether variances take two passes: they always do here"),
+    "enableStochasticRounding": (False, V, "whether float16 results are rounded stochastically"),
+    "enableSupportedDataTypeCasting": (True, V, "whether integers of 64 bits are kept in 32"),
+    "enableVariablesCaching": (True, V, "whether files of the cache have weights"),
+    "engineOptions": (
+        dict,
+        V,
+        "options of the engine: `autoReport.*` write reports; unknown groups of them are refused",
+    ),
+    "ensureFp32LossScaleTensor": (
+        False,
+        V,
+        "whether the scale of a float16 loss is kept in float32",
+    ),
+    "executionPhaseSettings": (
+        option_groups.ExecutionPhaseSettings,
+        P,
+        "phases of the program, and the IPUs that they take turns on",
+    ),
+    "experimentalSettings": (option_groups.ExperimentalSettings, S, "options that may go again"),
+    "explicitRecomputation": (False, S, "whether recomputation is ops of the graph"),
+    "exportPoplarComputationGraph": (
+        False,
+        S,
+        "whether a file of the computation graph is written",
+    ),
+    "exportPoplarVertexGraph": (False, S, "whether a file of the vertices is written"),
+    "finalDotOp": (10000, V, "last op of drawings"),
+    "firstDotOp": (0, V, "first op of drawings"),
+    "gclOptions": (dict, W, "options of collectives"),
+    "globalReplicaOffset": (0, V, "number of the first replica of this process"),
+    "globalReplicationFactor": (1, V, "replicas of all processes"),
+    "groupHostSync": (False, W, "whether transfers of one kind wait for each other"),
+    "groupNormStridedChannelGrouping": (
+        False,
+        V,
+        "whether channels go round-robin into groups of group norm",
+    ),
+    "hardwareInstrumentations": (
+        lambda: {enums.Instrumentation.Outer},
+        V,
+        "what cycle counters count",
+    ),
+    "instrumentWithHardwareCycleCounter": (False, V, "whether `getCycleCount` can be called"),
+    "kahnTieBreaker": ("greedy", S, "order of ops that nothing else orders"),
+    "logDir": ("", V, "folder of drawings"),
+    "lstmOptions": (dict, W, "options of LSTM layers"),
+    "matmulOptions": (
+        dict,
+        P,
+        "options of matrix products: `availableMemoryProportion` is planned with",
+    ),
+    "meanAccumulationAndReplicationReductionStrategy": (
+        enums.MeanReductionStrategy.Post,
+        V,
+        "when a mean is divided: rounding differs",
+    ),
+    "mergeVarUpdate": (
+        enums.MergeVarUpdateType.Off,
+        W,
+        "whether updates of several weights are one op",
+    ),
+    "mergeVarUpdateMemThreshold": (1000000, W, "up to which size they are"),
+    "numIOTiles": (0, P, "tiles that only move data"),
+    "optimizerStateTensorLocationSettings": (
+        TensorLocationSettings,
+        P,
+        "memory of optimizer state",
+    ),
+    "opxAliasChecking": (False, S, "whether aliases of ops are checked"),
+    "opxModifyChecking": (False, S, "whether modifications by ops are checked"),
+    "outlineSequenceBreakCost": (10000.0, W, "how parts of the program that share code are chosen"),
+    "outlineThreshold": (1.0, W, "how parts of the program that share code are chosen"),
+    "partialsTypeMatMuls": ("", V, "type in which float16 matrix products add: half or float"),
+    "rearrangeAnchorsOnHost": (True, W, "where the layout of anchors changes"),
+    "rearrangeStreamsOnHost": (False, W, "where the layout of inputs changes"),
+    "replicatedCollectivesSettings": (
+        option_groups.ReplicatedCollectivesSettings,
+        W,
+        "which collectives are merged",
+    ),
+    "replicatedGraphCount": (1, V, "replicas, if the model is replicated"),
+    "reportOptions": (dict, W, "options of reports of the original"),
+    "scheduleNonWeightUpdateGradientConsumersEarly": (False, W, "order of ops that use gradients"),
+    "separateCallOpPdfs": (True, S, "whether subgraphs have drawings of their own"),
+    "serializedPoprithmsAnnealGraphsDir": ("", S, "folder for graphs of the scheduler"),
+    "serializedPoprithmsShiftGraphsDir": ("", V, "folder for a file of the order of nodes"),
+    "stashAllTensorsInferencePipeline": (False, W, "what pipelines of inference put aside"),
+    "strictOpVersions": (True, V, "whether ops have to be of the version that the opset has"),
+    "subgraphCopyingStrategy": (
+        enums.SubgraphCopyingStrategy.OnEnterAndExit,
+        W,
+        "when inputs of calls are copied",
+    ),
+    "swapLimitScheduler": (1000000000, S, "effort of the scheduler"),
+    "syntheticDataMode": (
+        enums.SyntheticDataMode.Off,
+        V,
+        "whether made-up data take the place of transfers from and to the host",
+    ),
+    "tensorLocationSettingsOverride": (dict, P, "memory of single tensors"),
+    "throwIfLog2ScaleTensorNotInRange": (True, S, "whether scales of 8-bit floats are checked"),
+    "timeLimitScheduler": (1e9, S, "effort of the scheduler"),
+    "transitiveClosureOptimizationThreshold": (100000, S, "effort of the scheduler"),
+    "updatableNamedBuffers": (list, S, "buffers that PopXL may update"),
+    "useHostCopyOps": (False, S, "whether transfers are ops of the graph: they always are here"),
+    "useLoopCandidateCreator": (False, W, "layout of values that loops carry"),
+    "virtualGraphMode": (enums.VirtualGraphMode.Off, V, "how nodes come to IPUs"),
+    "virtualGraphSplitRatios": (list, P, "how much of the model each IPU gets with Auto"),
+    "weightTensorLocationSettings": (TensorLocationSettings, P, "memory of weights"),
+}
+
+
+def _maker(default: Any) -> Callable[[], Any]:
+    return default if callable(default) else lambda: default
+
+
+OPTIONS = {name: Option(name, _maker(row[0]), *row[1:]) for name, row in _ROWS.items()}
 
 
 def _property(name: str) -> property:

@@ -127,28 +127,16 @@ def _graph_code(graph: onnx.GraphProto) -> Hashable:
 
 
 _PROPORTION = "availableMemoryProportion"
-
-
 _DEFAULT = 0.6
-
-
 _DITHERING = "__enable_conv_dithering"
-
-
 # Type of a node that is planned as products -> the session option with its proportion.
 _PRODUCTS = {
     **dict.fromkeys(("Conv", "ConvTranspose", "MultiConv"), "convolutionOptions"),
     **dict.fromkeys(("MatMul", "Gemm"), "matmulOptions"),
     **dict.fromkeys(("LSTM", "GRU", "RNN"), "lstmOptions"),
 }
-
-
 _CONVOLUTIONS = ("Conv", "ConvTranspose", "MultiConv")
-
-
 _LOOKUPS = ("Gather", "TiedGather", "GroupedGather", "ScatterReduce", "GroupedScatterReduce")
-
-
 # The product itself, and those of the gradients of both operands.
 _PASSES = 3
 

@@ -17,7 +17,7 @@ from tensorflow_ipu.frontends.popart.errors import (
     popart_runtime_error,
 )
 from tensorflow_ipu.frontends.popart.lowering.training import ACCUMULATOR
-from tensorflow_ipu.frontends.popart.model import external_data, loading, tensors
+from tensorflow_ipu.frontends.popart.model import loading, tensors
 from tensorflow_ipu.frontends.popart.stepio import IWeightsIO
 from tensorflow_ipu.util import private_files
 
@@ -152,7 +152,7 @@ class HostWeights:
                 if ignores_unknown:
                     continue
                 raise popart_runtime_error(f"resetWeights, no tensor '{tensor.name}' in tensors")
-            array, value = external_data.value_of(tensor), self.values[tensor.name]
+            array, value = tensors.value_of(tensor), self.values[tensor.name]
             if array.shape != value.shape or array.dtype != value.dtype:
                 raise popart_runtime_error(
                     f"resetHostWeights: non matching tensor info for {tensor.name}: {array.dtype} "
@@ -175,7 +175,7 @@ class HostWeights:
         saved = onnx.ModelProto()
         saved.CopyFrom(model)
         known = {tensor.name: tensor for tensor in saved.graph.initializer}
-        external_data.check_folder(saved.graph, filename)
+        tensors.check_folder(saved.graph, filename)
         outside = []
         for name, value in self._in_order(saved.graph).items():
             if name.startswith(ACCUMULATOR):
@@ -191,7 +191,7 @@ class HostWeights:
                     tensor.external_data.extend(owner.external_data)
             elif name not in known or not np.array_equal(tensors.value(tensor), value):
                 tensor.CopyFrom(tensors.made(value, name))
-        external_data.write(outside, self.values)
+        tensors.write(outside, self.values)
         private_files.write_bytes(filename, saved.SerializeToString())
 
     def _in_order(self, graph: onnx.GraphProto) -> dict[str, np.ndarray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
+from tensorflow_ipu.frontends.popart.devices import DeviceInfo
 from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_runtime_error
 from tensorflow_ipu.frontends.popart.model import loading
 from tensorflow_ipu.frontends.popart.options.patterns import Patterns
@@ -103,15 +103,15 @@ class InferenceSessionCore(SessionCore):
         self.weightsToHost()
 
     def areHostWeightsInSync(self) -> bool:
-        """Returns whether the host's values of weights are those of the device."""
+        """Returns whether host and device have the same values of weights."""
         return self._weights.is_in_sync
 
     def markHostWeightsInSync(self) -> None:
-        """Notes that the host's values of weights are those of the device."""
+        """Marks host and device as having the same values of weights."""
         self._weights.is_in_sync = True
 
     def markHostWeightsOutOfSync(self) -> None:
-        """Notes that the device's values of weights may have changed."""
+        """Marks the device's values of weights as changed."""
         self._weights.is_in_sync = False
 
     def setEngineIsLoaded(self, isLoaded: bool) -> None:

@@ -100,7 +100,7 @@ class SessionReports:
         )
 
     def write(self, owner: Any, kept: Path | None) -> None:
-        """Writes the report files that engine options request, or restores those of the cache.
+        """Writes the report files that engine options request, or restores cached ones.
 
         Args:
             owner: the session; when it is gone, the files get its executions.

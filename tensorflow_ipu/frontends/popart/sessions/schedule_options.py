@@ -76,7 +76,7 @@ def check_pipeline(
     flow: DataFlow,
     training: Training | None,
 ) -> None:
-    """Refuses what pipelines cannot do.
+    """Refuses models and options that pipelines do not support.
 
     Args:
         schedule: how the program is put on IPUs.
@@ -115,7 +115,7 @@ def check_pipeline(
 def locations_of(
     model: Model, options: SessionOptions, variables: Mapping[str, np.ndarray]
 ) -> dict[str, Location]:
-    """Returns which memory variables are in, for those of which options say it.
+    """Returns the memory of each variable that options place.
 
     Args:
         model: the model.

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorflow_ipu.frontends.common.replica_groups import ReplicaGrouping
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
+from tensorflow_ipu.frontends.popart.devices import DeviceInfo
 from tensorflow_ipu.frontends.popart.enums import (
     DeviceConnectionType,
     SyntheticDataMode,
@@ -29,7 +29,7 @@ from tensorflow_ipu.frontends.popart.lowering.training import (
 )
 from tensorflow_ipu.frontends.popart.model import imports, loading
 from tensorflow_ipu.frontends.popart.ops.kinds import Numerics
-from tensorflow_ipu.frontends.popart.optimizers import clipping
+from tensorflow_ipu.frontends.popart.optimizers import optimizer
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import Optimizer
 from tensorflow_ipu.frontends.popart.options import checks
 from tensorflow_ipu.frontends.popart.options.patterns import (
@@ -274,7 +274,7 @@ class Setup:
         self.training = self.training.for_weights(
             {name: weights[name] for name in self.facts.trained}
         )
-        clipping.groups_of(self.training.optimizer.clip_norm_settings, self.training.trained)
+        optimizer.groups_of(self.training.optimizer.clip_norm_settings, self.training.trained)
         state = self.training.state(weights, {n: len(g.groups()) for n, g in groups.items()})
         self.groupings = {
             **groups,

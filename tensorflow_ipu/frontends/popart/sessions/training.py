@@ -9,7 +9,7 @@ from typing import Any
 from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
+from tensorflow_ipu.frontends.popart.devices import DeviceInfo
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering import programs
 from tensorflow_ipu.frontends.popart.lowering.training import (

@@ -1,4 +1,4 @@
-"""Moves the data of a step between arrays of the user's and the program."""
+"""Data of a step: arrays of the user in, samples of the program out, with checks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KINDS = AnchorReturnTypeId
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What a step needs.
+    """Sizes and types of the data of a step.
 
     Attributes:
         model: The model.

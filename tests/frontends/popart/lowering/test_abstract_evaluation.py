@@ -1,4 +1,4 @@
-"""Gradients through ops that have none, or another one than what they are made of."""
+"""Gradients through ops without one, or with one of their own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SUM, MEAN, NONE = (popart.ReductionType[name] for name in ("Sum", "Mean", "NoRed
 
 
 def built(add, reduction=SUM):
-    """A builder, a weight, what is added to it, and the sum of that as the loss."""
+    """A builder, a weight, a function of it, and its sum as the loss."""
     builder = popart.Builder(opsets={"ai.onnx": 11, "ai.graphcore": 1})
     w = builder.addInitializedInputTensor(W, "w")
     y = add(builder, w)

@@ -1,4 +1,4 @@
-"""Gradients of ops against those of TensorFlow, all in one program for each type."""
+"""Gradients of ops against TensorFlow's, all in one program for each type."""
 
 from __future__ import annotations
 
@@ -338,7 +338,7 @@ DTYPES = []
 
 @pytest.mark.parametrize("dtype, rtol, step", [(np.float32, 2e-4, 1), (np.float16, 3e-2, 3)])
 def test_gradients_are_those_of_tensorflow(dtype, rtol, step):
-    """In float16 those of every third op."""
+    """In float16 every third op."""
     DTYPES.append(dtype)
     cases = {
         name: (add, [a.astype(dtype) if a.dtype.kind == "f" else a for a in arrays], *rest)

@@ -12,7 +12,7 @@ X = np.arange(1, 4001, dtype=np.float32).reshape(4, 1000)
 
 
 def trained(build):
-    """Runs a training step; returns what the builder's function names, and the gradient of `w`."""
+    """Runs a training step; returns the tensors of the function and the gradient of `w`."""
     builder = popart.Builder()
     w = builder.addInitializedInputTensor(X, "w")
     outputs = build(builder, w)

@@ -1,4 +1,4 @@
-"""What options of sessions do: values, plans, warnings and errors."""
+"""Effects of session options: values, plans, warnings and errors."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_options_reach_the_plan():
 
 @pytest.mark.parametrize("by_node", [False, True])
 def test_half_partials_are_those_of_the_kernel(by_node):
-    """That of TensorFlow 2.15 loses small products; later ones need not."""
+    """TensorFlow 2.15's loses small products; later ones need not."""
     left = np.full((1, 4096), 1.0, np.float16)
     right = np.concatenate([np.full((1, 1), 2048.0), np.full((4095, 1), 0.5)]).astype(np.float16)
 

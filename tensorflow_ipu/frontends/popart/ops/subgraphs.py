@@ -1,4 +1,4 @@
-"""Subgraphs: If, Loop, Scan, and calls."""
+"""Ops with subgraphs: conditionals, loops, scans, calls, and functions over packed data."""
 
 from __future__ import annotations
 
@@ -8,13 +8,79 @@ from typing import Any
 
 import onnx
 import tensorflow as tf
+from tensorflow.python.framework import func_graph as func_graph_lib
 
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axis_of
-from tensorflow_ipu.frontends.popart.ops.control_flow.iterations import iterated, types_of
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
 from tensorflow_ipu.ops.functional_ops import outlined_function
+
+
+def iterated(type_: str, step: Any, count: int, begins: Any, carried: Sequence[Any]) -> list[Any]:
+    """Runs a step again and again, while its first result is true.
+
+    Args:
+        type_: the op, for errors.
+        step: takes the number of the iteration, whether it goes on, and the values that are
+            carried; returns whether to go on, these values, and others to stack.
+        count: the largest number of iterations.
+        begins: whether there is a first one.
+        carried: the values before it.
+
+    Returns:
+        The values after the last iteration; and of the others, for each a tensor with a new first
+        dimension of `count`, zero where there was no iteration.
+
+    Raises:
+        popart_exception: If what is carried has another shape or type after an iteration.
+    """
+    types = types_of(lambda: step(tf.constant(0), begins, carried))[1:]
+    for tensor, (dtype, shape) in zip(carried, types):
+        if (tensor.dtype.name, tensor.shape.as_list()) != (dtype, shape):
+            raise popart_exception(
+                f"{type_}: a tensor that is carried is {tensor.dtype.name} "
+                f"{tensor.shape.as_list()} before an iteration, and {dtype} {shape} after it."
+            )
+    arrays = [
+        tf.TensorArray(dtype, count, element_shape=shape) for dtype, shape in types[len(carried) :]
+    ]
+
+    def iterate(i: Any, goes_on: Any, values: Any, stacked: Any) -> Any:
+        goes_on, *results = step(i, goes_on, values)
+        kept, others = results[: len(values)], results[len(values) :]
+        return i + 1, goes_on, kept, [a.write(i, value) for a, value in zip(stacked, others)]
+
+    _, _, values, stacked = tf.while_loop(
+        lambda i, goes_on, *_: goes_on,
+        iterate,
+        (tf.constant(0), begins, list(carried), arrays),
+        maximum_iterations=count,
+        parallel_iterations=1,
+    )
+    shapes = [shape for _, shape in types[len(carried) :]]
+    return [
+        *values,
+        *(tf.ensure_shape(array.stack(), [count, *s]) for array, s in zip(stacked, shapes)),
+    ]
+
+
+def types_of(function: Any) -> list[tuple[str, list[int]]]:
+    """Returns types and shapes of a function's results, traced in a graph that never runs.
+
+    Args:
+        function: makes tensors.
+    """
+    found: list[tuple[str, list[int]]] = []
+
+    def build() -> list[Any]:
+        results = function()
+        found.extend((result.dtype.name, result.shape.as_list()) for result in results)
+        return []
+
+    func_graph_lib.func_graph_from_py_func("types", build, [], {})
+    return found
+
 
 _COUNTS = ("int32", "int64", "uint32", "uint64")
 _MOST_ITERATIONS = 2**31 - 1
@@ -218,3 +284,69 @@ def _check_condition(type_: str, condition: Any) -> None:
 def _fit(name: str) -> str:
     """Returns a name as functions of TensorFlow have it."""
     return "".join(c if c.isalnum() else "_" for c in name).strip("_") or "callee"
+
+
+@op("PackedDataBlock", 1, domain=GRAPHCORE)
+def _packed_data_block(
+    *inputs: Any,
+    maxSequenceLengths: Any,
+    resultSize: int,
+    callbackBatchSize: int,
+    callback: onnx.GraphProto,
+    context: Any,
+) -> Any:
+    if len(inputs) % 3 != 2 or len(inputs) // 3 != len(maxSequenceLengths):
+        raise popart_exception(
+            "PackedDataBlock takes data, offsets and lengths for each of its "
+            f"{len(maxSequenceLengths)} maxSequenceLengths, then offsets and lengths of the "
+            f"result. Received: {len(inputs)} inputs"
+        )
+    *given, offsets, lengths = inputs
+    sequences = offsets.shape[0]
+    if sequences % callbackBatchSize:
+        raise popart_exception(
+            f"PackedDataBlock: the number of sequences, {sequences}, must be a multiple of "
+            f"callbackBatchSize, {callbackBatchSize}."
+        )
+    batches = sequences // callbackBatchSize
+    unpacked = []
+    for i, longest in enumerate(maxSequenceLengths):
+        data, first, counts = given[3 * i : 3 * i + 3]
+        rows = _unpacked(data, first, counts, longest)
+        shape = [batches, callbackBatchSize, *rows.shape[1:]]
+        unpacked.append(tf.reshape(rows, shape))
+    subgraph = context.subgraph(callback)
+
+    def step(i: Any, goes_on: Any, _: Sequence[Any]) -> list[Any]:
+        return [goes_on, *subgraph([rows[i] for rows in unpacked], i)]
+
+    (results,) = iterated("PackedDataBlock", step, batches, tf.constant(True), [])
+    rows = tf.reshape(results, [sequences, *results.shape[2:]])
+    return _packed(rows, offsets, lengths, resultSize)
+
+
+def _rows_of(offsets: Any, lengths: Any, longest: int) -> tuple[Any, Any]:
+    """Returns the row of each element of sequences, and whether there is one."""
+    steps = tf.range(longest)
+    rows = tf.cast(offsets, tf.int32)[:, tf.newaxis] + steps
+    return rows, steps < tf.cast(lengths, tf.int32)[:, tf.newaxis]
+
+
+def _unpacked(data: Any, offsets: Any, lengths: Any, longest: int) -> Any:
+    """Returns sequences one beside the other, with zeros after their ends."""
+    rows, inside = _rows_of(offsets, lengths, longest)
+    found = tf.gather(data, tf.where(inside, rows, 0))
+    mask = tf.reshape(inside, [*inside.shape, *[1] * (data.shape.rank - 1)])
+    return tf.where(mask, found, tf.zeros_like(found))
+
+
+def _packed(sequences: Any, offsets: Any, lengths: Any, size: int) -> Any:
+    """Returns sequences one after the other; rows that belong to none are zero."""
+    rows, inside = _rows_of(offsets, lengths, sequences.shape[1])
+    # What is after the end of a sequence goes to a row that is cut off.
+    places = tf.where(inside, rows, size)
+    shape = [size + 1, *sequences.shape[2:]]
+    packed = tf.tensor_scatter_nd_update(
+        tf.zeros(shape, sequences.dtype), places[..., tf.newaxis], sequences
+    )
+    return packed[:size]

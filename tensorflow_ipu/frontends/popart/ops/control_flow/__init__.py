@@ -1,1 +1,0 @@
-"""Ops with graphs: branches, loops, calls, packed data."""

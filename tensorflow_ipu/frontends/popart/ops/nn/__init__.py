@@ -1,1 +1,0 @@
-"""Ops of layers of networks: recurrence, resizing, sequences, several convolutions at once."""

@@ -1,1 +1,0 @@
-"""Tools for models of PopART: changes of types and constants, and comparison of trainings."""
