@@ -25,8 +25,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.util import tf_stack
 
-from tensorflow_ipu.compiler.sources import frames
-from tensorflow_ipu.compiler.sources.frames import SourceLocation
+from tensorflow_ipu.compiler import source_map
+from tensorflow_ipu.compiler.source_map import SourceLocation
 from tensorflow_ipu.keras_layers.patching import Patch
 from tensorflow_ipu.versions import keras2
 
@@ -99,7 +99,7 @@ def in_line_of_compile(model: Any, function: Callable[[], Any]) -> Any:
 
 def _note(made: Any, name: str = _LINE) -> None:
     # Not an attribute as Keras knows them: it is not part of the layer.
-    vars(made)[name] = frames.current()
+    vars(made)[name] = source_map.current()
 
 
 def _noting_new(original: Any) -> Any:

@@ -18,7 +18,7 @@ from tensorflow.python.framework import function as legacy_function
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.util import compat
 
-from tensorflow_ipu.compiler.sources import source_map
+from tensorflow_ipu.compiler import source_map
 from tensorflow_ipu.runtime import native
 from tensorflow_ipu.util.short_repr import shows
 

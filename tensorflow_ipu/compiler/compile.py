@@ -50,12 +50,11 @@ from tensorflow_ipu.compiler.passes import (
     replica_constants,
     round_trips,
     sequential_loops,
-    synthetic_indices,
-    synthetic_parameters,
+    synthetic_inputs,
     ungate_gradients,
     user_ops,
 )
-from tensorflow_ipu.compiler.sources.source_map import Sources
+from tensorflow_ipu.compiler.source_map import Sources
 from tensorflow_ipu.runtime import native
 
 
@@ -149,8 +148,8 @@ TABLE: dict[str, tuple[Step, ...]] = {
     ),
     # The program that the host runs. Listings and plans are of the program without these passes.
     "host": (
-        Pass("synthetic_parameters", synthetic_parameters.run),
-        Pass("synthetic_indices", synthetic_indices.run),
+        Pass("synthetic_parameters", synthetic_inputs.replace_parameters),
+        Pass("synthetic_indices", synthetic_inputs.limit_indices),
         Pass("numerics", numerics.run),
         Pass("mask_labels", mask_labels.run),
         Pass("negations", negations.run),
@@ -220,6 +219,7 @@ class _Compilation:
         weakref.finalize(executable, native.forget_executable, executable.id).atexit = False
         self._run("executable", executable)
         observers.compiled(executable)
+        observers.reported(executable, store.write_reports(executable))
         self._run("reported", executable)
         store.record(executable, self._began)
         return executable

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from tensorflow.python.framework import errors
 
+from tensorflow_ipu.compiler import source_map
 from tensorflow_ipu.compiler.analysis.layer_names import path
-from tensorflow_ipu.compiler.sources import source_map
 
 if TYPE_CHECKING:
     import tensorflow as tf

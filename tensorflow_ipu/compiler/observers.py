@@ -1,4 +1,4 @@
-"""Observers of compilations: callers, reports that options request, progress bar."""
+"""Observers of compilations and of their steps, and the progress bar."""
 
 from __future__ import annotations
 
@@ -112,17 +112,23 @@ def configuring(_: System) -> None:
 
 
 def compiled(executable: Executable) -> None:
-    """Notifies the observers of a program that was compiled, and writes reports of it.
+    """Notifies the observers of a program that was compiled.
 
     Args:
         executable: the program.
-
-    Raises:
-        ValueError: an option about reports has a value that it does not take.
     """
     for observer in tuple(_observers):
         observer(executable)
-    _reports[executable] = _write_reports(executable)
+
+
+def reported(executable: Executable, directory: str) -> None:
+    """Notes the directory of a report that options request.
+
+    Args:
+        executable: the program.
+        directory: the directory; empty if none was written.
+    """
+    _reports[executable] = directory
 
 
 def report_of(executable: Executable) -> str:
@@ -132,28 +138,6 @@ def report_of(executable: Executable) -> str:
         executable: the program.
     """
     return _reports.get(executable, "")
-
-
-def _write_reports(executable: Executable) -> str:
-    """Writes and logs the reports that options request; returns the directory of the report."""
-    if executable.on_device and _asked(executable.system):
-        # The profiler knows the compiler, so it is imported only where an option asks for it.
-        from tensorflow_ipu.profiler import automatic
-
-        return automatic.compiled(executable)
-    return ""
-
-
-def _asked(attached: System) -> bool:
-    """Returns whether options or flags may ask for files or log lines about programs."""
-    flags = attached.flags
-    return (
-        flags.log_cycle_count >= 0
-        or bool(flags.save_interval_report or flags.tensor_map_file_path)
-        or flags.dump_schedule_as_dot
-        or bool(attached.options.profiling.report_directory)
-        or any(name.startswith("autoReport.") for name in attached.engine_options)
-    )
 
 
 # --- Progress bar of a compilation ---

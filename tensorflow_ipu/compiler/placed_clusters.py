@@ -17,7 +17,7 @@ from tensorflow.python.framework import func_graph as func_graph_lib
 from tensorflow.python.framework import function_def_to_graph, importer, ops
 
 from tensorflow_ipu.compiler import cluster as cluster_lib
-from tensorflow_ipu.compiler.sources import source_map
+from tensorflow_ipu.compiler import source_map
 from tensorflow_ipu.runtime import native
 
 # Also in native/engine/placed_clusters.cc.

@@ -1,4 +1,4 @@
-"""Records of compilations: events, the disk cache and the serialization folder.
+"""Records of compilations: reports, events, the disk cache and the serialization folder.
 
 A file is a zip archive with two members: `executable.json`, the description of the Executable, and
 `library.pb`, its functions as a serialised `FunctionDefLibrary`.
@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.framework import function_pb2
 
 from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.device.attachment import System
 from tensorflow_ipu.runtime import events
 from tensorflow_ipu.util import archives, private_files
 
@@ -115,6 +116,38 @@ def serialize(executable: Executable, folder: str) -> None:
     save(executable, directory / f"{executable.fingerprint}{SERIALIZED_SUFFIX}")
     text = json.dumps(describe(executable), indent=1)
     private_files.write_text(directory / f"{executable.fingerprint}.json", text)
+
+
+def write_reports(executable: Executable) -> str:
+    """Writes and logs the reports that options request of a program just compiled.
+
+    Args:
+        executable: the program.
+
+    Returns:
+        The directory of its report; empty if none was written.
+
+    Raises:
+        ValueError: an option about reports has a value that it does not take.
+    """
+    if executable.on_device and _asked(executable.system):
+        # The profiler knows the compiler, so it is imported only where an option asks for it.
+        from tensorflow_ipu.profiler import automatic
+
+        return automatic.compiled(executable)
+    return ""
+
+
+def _asked(attached: System) -> bool:
+    """Returns whether options or flags may ask for files or log lines about programs."""
+    flags = attached.flags
+    return (
+        flags.log_cycle_count >= 0
+        or bool(flags.save_interval_report or flags.tensor_map_file_path)
+        or flags.dump_schedule_as_dot
+        or bool(attached.options.profiling.report_directory)
+        or any(name.startswith("autoReport.") for name in attached.engine_options)
+    )
 
 
 def record(executable: Executable, began: float) -> None:

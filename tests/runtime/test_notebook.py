@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tensorflow_ipu.compiler.observers import Progress
-from tensorflow_ipu.compiler.sources.frames import SourceLocation
+from tensorflow_ipu.compiler.source_map import SourceLocation
 from tensorflow_ipu.runtime import notebook
 
 CELL = "/tmp/ipykernel_7/1869184465.py"

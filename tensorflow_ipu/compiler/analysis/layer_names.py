@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from tensorflow.python.framework import op_def_registry
 
-from tensorflow_ipu.compiler.sources.frames import KerasFrames
+from tensorflow_ipu.compiler.source_map import KerasFrames
 
 NO_KERAS = KerasFrames()
 

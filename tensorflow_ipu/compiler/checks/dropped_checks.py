@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import check_ops
 
-from tensorflow_ipu.compiler.sources import frames
-from tensorflow_ipu.compiler.sources.frames import SourceLocation
-from tensorflow_ipu.compiler.sources.source_map import SourceMap
+from tensorflow_ipu.compiler import source_map
+from tensorflow_ipu.compiler.source_map import SourceLocation, SourceMap
 from tensorflow_ipu.util.notices import warn_once
 
 if TYPE_CHECKING:
@@ -65,9 +64,9 @@ def _written_by_user(check: DroppedCheck, sources: SourceMap) -> SourceLocation 
 
 def _asked_at(operation: ops.Operation) -> SourceLocation | None:
     for frame in reversed(list(operation.traceback or ())):
-        if frame.filename.startswith(_MACHINERY) or frames.is_scaffolding(frame.filename):
+        if frame.filename.startswith(_MACHINERY) or source_map.is_scaffolding(frame.filename):
             continue
-        if not frames.is_users(frame.filename):
+        if not source_map.is_users(frame.filename):
             return None
         return SourceLocation(frame.filename, frame.lineno, frame.name)
     return None

@@ -21,8 +21,7 @@ from tensorflow.python.trackable import base, data_structures
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.ir import resource_uses
 from tensorflow_ipu.compiler.ir.program import Program
-from tensorflow_ipu.compiler.sources.frames import SourceLocation
-from tensorflow_ipu.compiler.sources.source_map import SourceMap, source_of
+from tensorflow_ipu.compiler.source_map import SourceLocation, SourceMap, source_of
 
 # A resource handle knows nothing of the variable, and a variable nothing of the optimizer or layer,
 # that has it. The garbage collector has the references between objects. A search of them takes

@@ -14,7 +14,7 @@ from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.constants import Constants, Tensor, data_inputs
 from tensorflow_ipu.compiler.checks import operator_table
 from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program, host_functions
-from tensorflow_ipu.compiler.sources.source_map import SourceMap
+from tensorflow_ipu.compiler.source_map import SourceMap
 from tensorflow_ipu.util.notices import warn_once
 
 if TYPE_CHECKING:

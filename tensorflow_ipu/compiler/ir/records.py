@@ -11,11 +11,11 @@ from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import op_def_registry
 
 from tensorflow_ipu.compiler.ir.function_graphs import FunctionImporter, invariant_arguments
-from tensorflow_ipu.compiler.sources.frames import KerasFrames
+from tensorflow_ipu.compiler.source_map import KerasFrames
 from tensorflow_ipu.util.short_repr import Shown, short_repr
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.compiler.sources.frames import SourceLocation
+    from tensorflow_ipu.compiler.source_map import SourceLocation
 
 
 @dataclass(frozen=True)

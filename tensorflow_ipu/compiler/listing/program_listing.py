@@ -25,7 +25,7 @@ from tensorflow_ipu.compiler.ir.function_graphs import (
 )
 from tensorflow_ipu.compiler.ir.program import PHASE_ATTRIBUTE, STAGE_ATTRIBUTE
 from tensorflow_ipu.compiler.ir.records import ArgumentSpec, OpRecord, TensorRecord
-from tensorflow_ipu.compiler.sources.source_map import NOWHERE, Origin
+from tensorflow_ipu.compiler.source_map import NOWHERE, Origin
 from tensorflow_ipu.util.gc_pause import without_collections
 from tensorflow_ipu.util.text import aligned, human_bytes, human_count
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tensorflow.core.framework import function_pb2, node_def_pb2
 
     from tensorflow_ipu.compiler.ir.function_graphs import FunctionGraph, FunctionImporter
-    from tensorflow_ipu.compiler.sources.source_map import Origin
+    from tensorflow_ipu.compiler.source_map import Origin
 
 __all__ = ["ArgumentSpec", "OpRecord", "SourceLookup", "TensorRecord", "format_listing", "list_ops"]
 

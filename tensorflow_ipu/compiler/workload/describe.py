@@ -26,7 +26,7 @@ from tensorflow_ipu.planner.workload import Copy, Op, Variable, Workload
 from tensorflow_ipu.util.gc_pause import without_collections
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.compiler.executable import Executable
+    from tensorflow_ipu.compiler.compiled_program import CompiledProgram
 
 
 def finish(
@@ -180,55 +180,53 @@ def tile_counts(dtype: str, shape: tuple[int, ...], tiles: int) -> list[tuple[in
 # --- Workload and Settings of an Executable ---
 
 
-def workload(executable: Executable) -> Workload:
-    """Describes the program of an Executable.
+def workload(program: CompiledProgram) -> Workload:
+    """Describes a compiled program.
 
     Args:
-        executable: the Executable.
+        program: the program.
 
     Returns:
-        The program as data that needs neither TensorFlow nor the Executable.
+        The program as data that needs no TensorFlow.
     """
     with without_collections():
-        return _workload(executable)
+        return _workload(program)
 
 
-def settings(executable: Executable) -> Settings:
-    """Returns the Settings of an Executable.
+def settings(program: CompiledProgram) -> Settings:
+    """Returns the Settings of a compiled program.
 
     Args:
-        executable: the Executable.
+        program: the program.
 
     Returns:
         Settings of the configuration that it was compiled for, with the program's own changes.
     """
-    configured = settings_of(
-        executable.system, executable.ordinal, executable.replicas, executable.pipeline
-    )
-    asked = _said(executable, SETTINGS_ATTRIBUTE)
+    configured = settings_of(program.system, program.ordinal, program.replicas, program.pipeline)
+    asked = _said(program, SETTINGS_ATTRIBUTE)
     return configured.replace(**json.loads(asked)) if asked else configured
 
 
-def _said(executable: Executable, attribute: str) -> str:
+def _said(program: CompiledProgram, attribute: str) -> str:
     """Returns a mark of the program as a whole, which one of its ops has; empty without it."""
-    nodes = (node for function in executable.library.function for node in function.node_def)
+    nodes = (node for function in program.library.function for node in function.node_def)
     said = (node.attr[attribute].s.decode() for node in nodes if attribute in node.attr)
     return next(said, "")
 
 
-def _workload(executable: Executable) -> Workload:
-    """Describes the program of an Executable."""
-    variables = [_variable(record) for record in executable.variables]
+def _workload(program: CompiledProgram) -> Workload:
+    """Describes a compiled program."""
+    variables = [_variable(record) for record in program.variables]
     layers = LayerNames(variable.name for variable in variables)
-    batch = _batch(executable.ops, executable.arguments)
-    walk = WorkloadWalk(variables, _program_variables(executable), layers, batch)
-    walk.run(executable.tree, _arguments(executable.arguments, walk, batch))
+    batch = _batch(program.ops, program.arguments)
+    walk = WorkloadWalk(variables, _program_variables(program), layers, batch)
+    walk.run(program.tree, _arguments(program.arguments, walk, batch))
     ops = finish(walk.drafts, layers, variables)
     found_roles = roles(walk.drafts, variables)
     buffers = walk.buffers.all()
-    pipeline = executable.pipeline
+    pipeline = program.pipeline
     return Workload(
-        name=executable.name,
+        name=program.name,
         ops=ops,
         buffers=buffers,
         variables=tuple(
@@ -237,13 +235,13 @@ def _workload(executable: Executable) -> Workload:
                 variables, found_roles, buffers
             )  # theirs are the first buffers
         ),
-        copies=_copies(executable.copies, walk.drafts),
-        ipus=executable.ipus_used,
+        copies=_copies(program.copies, walk.drafts),
+        ipus=program.ipus_used,
         pipeline=None if pipeline is None else pipeline.schedule.description,
         stage_names=() if pipeline is None else tuple("+".join(s) for s in pipeline.stages),
         batch=batch,
-        fingerprint=executable.fingerprint,
-        api=_said(executable, API_ATTRIBUTE),
+        fingerprint=program.fingerprint,
+        api=_said(program, API_ATTRIBUTE),
     )
 
 
@@ -261,18 +259,18 @@ def _variable(record: variable_placement.VariableRecord) -> Variable:
     )
 
 
-def _program_variables(executable: Executable) -> dict[tuple[str, str], int]:
+def _program_variables(program: CompiledProgram) -> dict[tuple[str, str], int]:
     """Returns the index of each variable of a run, by the function and name of its op.
 
     The records of variables come in the order of the library, those without users left out.
     """
-    position = sum(argument.is_variable for argument in executable.arguments)
+    position = sum(argument.is_variable for argument in program.arguments)
     found = {}
-    for function in executable.library.function:
+    for function in program.library.function:
         for node in function.node_def:
-            known = position < len(executable.variables)
+            known = position < len(program.variables)
             if node.op == op_names.PROGRAM_VARIABLE and known:
-                if executable.variables[position].name == node.name:
+                if program.variables[position].name == node.name:
                     found[function.signature.name, node.name] = position
                     position += 1
     return found

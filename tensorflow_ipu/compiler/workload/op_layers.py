@@ -10,7 +10,7 @@ from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.layer_names import LayerNames, path
 from tensorflow_ipu.compiler.ir.records import OpRecord
 from tensorflow_ipu.compiler.listing.variable_placement import ACCUMULATOR, OPTIMIZER_STATE
-from tensorflow_ipu.compiler.sources.frames import OPTIMIZER
+from tensorflow_ipu.compiler.source_map import OPTIMIZER
 from tensorflow_ipu.compiler.workload.walk import BACKWARD, UPDATE, Draft
 from tensorflow_ipu.planner.workload import Variable
 

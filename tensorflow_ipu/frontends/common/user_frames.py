@@ -7,7 +7,7 @@ import contextvars
 import sys
 from collections.abc import Iterator
 
-from tensorflow_ipu.compiler.sources.frames import SourceLocation
+from tensorflow_ipu.compiler.source_map import SourceLocation
 
 # Modules whose frames are not the user's.
 _OURS = ("tensorflow_ipu.", "contextlib", "functools")

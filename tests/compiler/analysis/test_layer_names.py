@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.analysis.layer_names import LayerNames, path, scope_of_variable
-from tensorflow_ipu.compiler.sources.frames import KerasFrames
+from tensorflow_ipu.compiler.source_map import KerasFrames
 from tensorflow_ipu.planner.workload import Variable
 from tests.support.models import keras_models
 

@@ -22,7 +22,7 @@ from tensorflow_ipu.compiler.listing.program_listing import (
     list_ops,
     work_total,
 )
-from tensorflow_ipu.compiler.sources.source_map import SourceMap
+from tensorflow_ipu.compiler.source_map import SourceMap
 
 Concrete = tf.types.experimental.ConcreteFunction
 

@@ -14,8 +14,7 @@ import tensorflow as tf
 from onnx import helper, numpy_helper
 from tensorflow.python.eager import context as eager_context
 
-from tensorflow_ipu.compiler import trace
-from tensorflow_ipu.compiler.sources import frames, source_map
+from tensorflow_ipu.compiler import source_map, trace
 from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.popart import (
     debug_info,
@@ -439,7 +438,7 @@ class Lowering:
             scope = stack.enter_context(tf.name_scope(debug_info.scope_name(node)))
             line = debug_info.line(node)
             if line is not None and not tf.executing_eagerly():
-                place = frames.SourceLocation(line.fileName, line.lineNumber, line.functionName)
+                place = source_map.SourceLocation(line.fileName, line.lineNumber, line.functionName)
                 source_map.declare(tf.compat.v1.get_default_graph(), scope.rstrip("/"), place)
             stack.enter_context(self._schedule.of_node(node))
             yield

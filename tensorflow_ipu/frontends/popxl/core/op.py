@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tensorflow_ipu.compiler.sources.frames import SourceLocation
+from tensorflow_ipu.compiler.source_map import SourceLocation
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind
 from tensorflow_ipu.frontends.popxl.tensor_location import ExecutionContext
 

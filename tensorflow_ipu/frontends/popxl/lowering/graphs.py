@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import tensorflow as tf
 
 from tensorflow_ipu.api import scopes
-from tensorflow_ipu.compiler.sources import source_map
-from tensorflow_ipu.compiler.sources.frames import SourceLocation
+from tensorflow_ipu.compiler import source_map
+from tensorflow_ipu.compiler.source_map import SourceLocation
 from tensorflow_ipu.frontends.popxl.graph import Graph
 from tensorflow_ipu.frontends.popxl.lowering import composites, hints, layers, places
 from tensorflow_ipu.frontends.popxl.lowering.types import tf_type

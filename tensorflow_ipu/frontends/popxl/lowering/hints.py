@@ -11,6 +11,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
 from tensorflow_ipu.api import scopes
+from tensorflow_ipu.compiler import source_map
 from tensorflow_ipu.compiler.ir.program import (
     API_ATTRIBUTE,
     PHASE_ATTRIBUTE,
@@ -19,7 +20,6 @@ from tensorflow_ipu.compiler.ir.program import (
     SETTINGS_ATTRIBUTE,
     STAGE_ATTRIBUTE,
 )
-from tensorflow_ipu.compiler.sources import source_map
 from tensorflow_ipu.frontends.popxl.core.op import Op
 from tensorflow_ipu.frontends.popxl.graph import executions
 from tensorflow_ipu.frontends.popxl.lowering import layers

@@ -11,9 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.api import scopes
-from tensorflow_ipu.compiler import launch, trace
+from tensorflow_ipu.compiler import launch, source_map, trace
 from tensorflow_ipu.compiler.cluster import Cluster
-from tensorflow_ipu.compiler.sources import source_map
 from tensorflow_ipu.feeds.native_feeds import ArrayInfeed, ArrayOutfeed
 from tensorflow_ipu.frontends.popxl.core.op import Op
 from tensorflow_ipu.frontends.popxl.graph import Graph

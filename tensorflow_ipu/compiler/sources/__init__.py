@@ -1,1 +1,0 @@
-"""Origins of a program's ops in the user's code."""
