@@ -170,7 +170,7 @@ def _fingerprint(executable: Executable, values: Mapping[int, npt.NDArray[Any]])
 
 
 def _check_on_device(executable: Executable) -> None:
-    """Raises for programs that the host evaluates, which have nothing to save."""
+    """Raises for programs that the host evaluates: they have no Executable to save."""
     if executable.on_device:
         return
     constant = host_evaluation.is_constant(executable.library, executable.entry)

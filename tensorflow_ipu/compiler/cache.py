@@ -33,7 +33,7 @@ class ExecutableCache:
             return self._executables.get(fingerprint)
 
     def add(self, executable: Executable, cluster: Cluster) -> None:
-        """Gives a Cluster an Executable, which lives until the last of its Clusters is gone.
+        """Adds an Executable to a Cluster. The Executable lives as long as any of its Clusters.
 
         Args:
             executable: the Executable.

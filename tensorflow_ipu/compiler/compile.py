@@ -73,7 +73,7 @@ class Pass(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A check of the Program, which it leaves as it is. It raises what the user has to change.
+    """A check of the Program, which it does not change.
 
     Args:
         name: name of the check, unique in the table.

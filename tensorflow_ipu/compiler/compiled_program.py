@@ -60,7 +60,7 @@ class CompiledProgram:
 
     @property
     def generation(self) -> int:
-        """Number of the configuration of this process that it was compiled for."""
+        """Number of the configuration, in this process, of its compilation."""
         return self.system.generation
 
     def keep_sources(self) -> None:

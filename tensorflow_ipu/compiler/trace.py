@@ -43,7 +43,7 @@ def cluster_name(function: Callable[..., Any]) -> str:
 
 
 def known_number(tensor: tensor_lib.Tensor) -> int | None:
-    """Returns the value of an integer scalar, if it is known while a program is traced.
+    """Returns the value of an integer scalar that is known at trace time; else None.
 
     Args:
         tensor: a constant, or an argument of the program: a constant around it, which a session

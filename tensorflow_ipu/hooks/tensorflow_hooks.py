@@ -73,7 +73,7 @@ def wrap_calls() -> None:
 def _refused_in_forks(
     call: Callable[..., Any], launches: Callable[..., bool]
 ) -> Callable[..., Any]:
-    """Makes a call raise in a process that cannot use IPUs, if it would launch a program."""
+    """Wraps a call: it raises in a fork if it would launch a program."""
 
     @functools.wraps(call)
     def call_unless_forked(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -237,7 +237,7 @@ def _hook_control_flow() -> None:
 
 
 def _make_loops_functional() -> None:
-    """Replaces the question whether control flow is functional: on an IPU device it is.
+    """Replaces TensorFlow's test for functional control flow: it holds on IPU devices.
 
     Loops and conditionals there are one op each, as in programs. As the many ops of TensorFlow 1
     they could not be part of a program that is made of placed ops. Elsewhere TensorFlow's own

@@ -167,7 +167,7 @@ TileCounts = Callable[[str, "tuple[int, ...]"], "Sequence[tuple[int, int]]"]
 
 
 def _tensor_map(program: Traced, tile_counts: TileCounts, max_bytes: int | None) -> str | None:
-    """Returns the text, None if it is too long. Equal tensors share their tiles' text."""
+    """Returns the text; None if it is too long. Equal tensors share their tiles' text."""
     pairs: dict[tuple[str, tuple[int, ...]], str] = {}
     mappings: dict[str, list[str]] = {}
     length = 0
@@ -246,7 +246,7 @@ def _num_bytes(spec: tf.TensorSpec) -> int | None:
 
 
 def _transfer(tensors: Iterable[tuple[str, int, int | None]]) -> str:
-    """Returns the text of a transfer of (name, index, bytes)."""
+    """Returns the text of one transfer, given as (name, index, bytes)."""
     listed, total = [], 0
     for name, index, size in tensors:
         entry = {"name": name, "parameter_index": index, "flat_tensor_index": 0, "size": size or 0}

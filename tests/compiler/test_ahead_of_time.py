@@ -1,4 +1,4 @@
-"""Compiling before anything runs gives what the first run would."""
+"""Compilation ahead of the first run equals compilation at it."""
 
 from __future__ import annotations
 

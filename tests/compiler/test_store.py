@@ -167,7 +167,7 @@ def _read_only(*_, **__):
 
 
 class TestProgramsRun:
-    """Whatever is wrong with the cache, a program runs and there is one warning."""
+    """A program runs with any fault of the cache, after one warning."""
 
     @pytest.fixture
     def folder(self, tmp_path):

@@ -1,4 +1,4 @@
-"""Processes that are made by one that uses IPUs: forks get an error, others work."""
+"""Children of a process that uses IPUs: forks get an error, others work."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def configured() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def host_programs(run_python: Any) -> Any:
-    """What `tests/support/programs/host_programs.py` prints: one process (10 s) for all hooks.
+    """Output of `tests/support/programs/host_programs.py`: one process (10 s) for all hooks.
 
     Its programs use `tf.keras` before they import ipu, so importing that cannot make it Keras 2.
     """

@@ -123,7 +123,7 @@ def test_replicas_with_different_shapes_are_an_error():
 
 @pytest.mark.parametrize("count", [2, 4, 8])
 def test_error_in_one_replica_is_one_seen(count):
-    """The user sees the error, not what came of it for the others."""
+    """The user sees the first error, not its effect on other replicas."""
 
     def program():
         def body(i, v):

@@ -101,7 +101,7 @@ def test_nothing_is_recorded_while_off(engine: Engine) -> None:
 
 
 class Noting:
-    """An observer that notes what it is told."""
+    """An observer that records its calls."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, ...]] = []

@@ -38,7 +38,7 @@ X = np.ones(4, np.float32)
 
 
 class Own(Exception):
-    """What a handler of a test raises."""
+    """The exception of a test's handler."""
 
 
 @pytest.fixture(autouse=True)

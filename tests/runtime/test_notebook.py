@@ -1,4 +1,4 @@
-"""What a program shows in a notebook, without a browser: IPython is a stand-in."""
+"""Displays of a program in a notebook, with a stand-in for IPython."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CELL = "/tmp/ipykernel_7/1869184465.py"
 
 
 class Handle:
-    """What `display` returns: keeps what was shown."""
+    """The handle that `display` returns: it keeps all shown objects."""
 
     def __init__(self, shown: Any) -> None:
         self.shown = [shown]

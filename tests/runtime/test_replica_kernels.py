@@ -30,7 +30,7 @@ def _sample() -> tf.Tensor:
 
 @pytest.fixture(scope="module")
 def expected() -> np.ndarray:
-    """Returns what one kernel of plain TensorFlow draws, as [draws, samples]."""
+    """Returns the samples of one kernel of plain TensorFlow, as [draws, samples]."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         sample = _sample()
         return np.stack([session.run(sample) for _ in range(DRAWS)])

@@ -1,4 +1,4 @@
-"""Tests of what the variables of replicas keep between launches of one program."""
+"""Values that variables of replicas keep between launches."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _add_own(variable: tf.Variable) -> Any:
 
 
 class _Program:
-    """A program that updates a variable and says what each replica then has in it."""
+    """A program that updates a variable and returns its value on each replica."""
 
     def __init__(self, variable: tf.Variable, update: Update = _add_own) -> None:
         self._queue = queue = IPUOutfeedQueue()
@@ -70,7 +70,7 @@ def _run_another(strategy: ipu_strategy.IPUStrategy) -> None:
 
 
 def _own(count: int, launches: int = 1) -> np.ndarray:
-    """What replicas have added up in so many launches."""
+    """Returns the sum of each replica after some launches."""
     return launches * np.arange(1, count + 1)
 
 
@@ -161,7 +161,7 @@ class TestSession:
 
 
 def _counter() -> tuple[tf.Operation, tf.Tensor, tf.Variable]:
-    """Returns a program that counts, what its outfeed has, and the variable."""
+    """Returns a program that counts, the reader of its outfeed, and the variable."""
     queue = IPUOutfeedQueue()
     with scopes.ipu_scope("/device:IPU:0"):
         variable = tf1.get_variable("counter", initializer=0.0, use_resource=True)
@@ -187,7 +187,7 @@ def _slice_assign(variable: tf.Variable) -> None:
 
 
 class TestWritesOfTheUser:
-    """All replicas get what the user writes between two launches."""
+    """All replicas get values that the user writes between launches."""
 
     WRITES = {
         "assign": lambda variable: variable.assign([5.0, 6.0]),
@@ -267,7 +267,7 @@ class TestWritesOfTheUser:
 
 
 class TestReads:
-    """What the user reads between two launches changes nothing."""
+    """Reads of the user between launches change nothing."""
 
     def test_reading_a_variable_changes_no_replica(
         self, strategy: ipu_strategy.IPUStrategy
@@ -348,7 +348,7 @@ class TestUpdatesOfRows:
 
 
 class TestLifetime:
-    """What is kept goes with the program, the configuration and the variable."""
+    """Kept values go with the program, the configuration and the variable."""
 
     def test_values_survive_another_program_in_between(
         self, strategy: ipu_strategy.IPUStrategy
@@ -480,7 +480,7 @@ class TestLifetime:
 
 
 def test_sums_over_replicas_keep_their_state(strategy: ipu_strategy.IPUStrategy) -> None:
-    """State of replicas meets in a collective, as that of metrics does."""
+    """State of replicas is summed by a collective, as for metrics."""
     replicas.configure(4)
     total = tf.Variable(0.0)
 

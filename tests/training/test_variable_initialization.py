@@ -19,7 +19,7 @@ def graph() -> Iterator[tf.Graph]:
 
 
 def _ipu_attributes(graph: tf.Graph) -> None:
-    """Puts on all ops what the IPU scopes put on them."""
+    """Adds the attributes of IPU scopes to all ops."""
     for op in graph.get_operations():
         op._set_device("/device:IPU:0")
         op._set_attr("_XlaCompile", attr_value_pb2.AttrValue(b=True))

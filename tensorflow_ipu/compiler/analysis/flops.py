@@ -196,7 +196,7 @@ def _filter_shape(op: tf.Operation) -> list[int]:
 
 
 def _einsum(op: tf.Operation) -> int:
-    """Product of all index lengths, twice when a product is summed, for each further operand.
+    """Returns the flops of an einsum: index lengths multiplied, for each further operand.
 
     Source: one multiplication per combination of indices, and one addition per combination that
     is summed over. Equations with an ellipsis are not counted.

@@ -112,7 +112,7 @@ def _limit(
 
 
 def _argument_index(tensor: tf.Tensor, function: FunctionGraph) -> int | None:
-    """Returns the index of the argument that a tensor is, None if it is none."""
+    """Returns the index of the argument that is a tensor; None for other tensors."""
     for index, argument in enumerate(function.inputs):
         if argument is tensor or argument.name == tensor.name:
             return index
@@ -122,7 +122,7 @@ def _argument_index(tensor: tf.Tensor, function: FunctionGraph) -> int | None:
 def _counter(
     index: int, body: FunctionGraph, initial: Sequence[np.ndarray | None]
 ) -> _Counter | None:
-    """Returns the counter of a loop variable by index, `None` if it is not one."""
+    """Returns the counter of a loop variable by index; None for other loop variables."""
     start = initial[index]
     if start is None or start.ndim or not np.issubdtype(start.dtype, np.integer):
         return None

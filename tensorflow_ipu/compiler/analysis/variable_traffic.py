@@ -76,7 +76,7 @@ def _element_bytes(dtype: str) -> int:
 
 
 def _updated_bytes(op: tf.Operation) -> int | None:
-    """Returns the bytes of an update, in each variable: weights and optimizer slots."""
+    """Returns the bytes of each variable of an update: weights and optimizer slots."""
     inputs = op.inputs
     names = [argument.name for argument in op.op_def.input_arg]
     update = next((name for name in _UPDATE_INPUTS if name in names), None)

@@ -102,7 +102,7 @@ def _check_loop(description: dict[str, Any], loop: _Loop | None) -> None:
 
 
 def _title(description: dict[str, Any]) -> str:
-    """Names an accumulation by its class and, if it has one of its own, its name."""
+    """Returns the title of an accumulation: its class, and its name if it differs."""
     optimizer, name = description["optimizer"], description["name"]
     return f"The {optimizer}" if name == optimizer else f"The {optimizer} {name!r}"
 

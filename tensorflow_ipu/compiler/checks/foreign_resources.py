@@ -220,7 +220,7 @@ def _origins(tensors: Sequence[Any]) -> list[Any]:
 
 
 def _is_foreign(origin: Any, ordinal: int) -> bool:
-    """Returns whether a resource is not a variable of a device, as far as is known."""
+    """Returns whether a resource is known to be no variable of a device."""
     if ops.is_symbolic_tensor(origin):
         makes = not origin.op.inputs and origin.op.type not in _MAY_BE_VARIABLES
         if makes or kind_of(origin.op.type) is not None:

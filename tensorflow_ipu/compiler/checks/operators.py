@@ -110,7 +110,7 @@ def _strided_slice(function: str, node: node_def_pb2.NodeDef, constants: Constan
 
 
 def _number(node: node_def_pb2.NodeDef, attribute: str) -> int:
-    """Returns an attribute of a node that is a number, 0 where it is left out."""
+    """Returns an integer attribute of a node; 0 without it."""
     return int(node.attr[attribute].i) if attribute in node.attr else 0
 
 

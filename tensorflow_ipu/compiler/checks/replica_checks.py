@@ -1,4 +1,4 @@
-"""Checks of what replicas do together: groups of collectives, control flow around them."""
+"""Checks of collectives over replicas: group sizes, and uniform control flow around them."""
 
 from __future__ import annotations
 

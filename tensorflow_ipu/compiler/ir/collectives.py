@@ -38,7 +38,7 @@ def equalises(node: node_def_pb2.NodeDef, replicas: int) -> bool:
 def functions_with_collectives(
     program: Program, counts: Callable[[node_def_pb2.NodeDef], bool] = is_collective
 ) -> set[str]:
-    """Returns the names of the functions that have collectives, in themselves or in a callee.
+    """Returns the functions that have collectives, directly or in a callee.
 
     Args:
         program: the Program.

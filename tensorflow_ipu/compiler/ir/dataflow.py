@@ -60,7 +60,7 @@ class Function(Protocol[_Op_co]):
 
     @property
     def ops(self) -> Sequence[_Op_co]:
-        """Its ops, each after those whose results it takes."""
+        """Its ops in topological order."""
 
 
 class Dataflow(abc.ABC, Generic[_Op, _Value]):
@@ -215,7 +215,7 @@ class Summaries(Fixpoint[_Op, _Known]):
         self._summaries: dict[Hashable, list[_Known]] = {}
 
     def run(self, function: Function[_Op], arguments: Sequence[_Known]) -> list[_Known]:
-        """Evaluates a function, unless it has results for these arguments; returns its results."""
+        """Returns the results of a function for some arguments, cached."""
         key = (function, tuple(arguments), self.context)
         if key not in self._summaries:
             # For a function that calls itself.

@@ -24,7 +24,7 @@ def of_op(node: node_def_pb2.NodeDef) -> bool:
 
 
 def functions(program: Program) -> set[str]:
-    """Returns the names of the functions that have effects, in themselves or in a callee."""
+    """Returns the functions that have effects, directly or in a callee."""
     return functions_with_collectives(program, of_op)
 
 

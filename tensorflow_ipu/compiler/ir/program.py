@@ -62,7 +62,7 @@ def frontend_text(attributes: bytes) -> str:
 
 
 def type_text(dtype: int, shape: Any = None) -> str:
-    """Returns a type, with its shape where that is known, as `float32[2, 3]`."""
+    """Returns a type with its shape, if known, as `float32[2, 3]`."""
     return dtypes.as_dtype(dtype).name + ("" if shape is None else _shape_text(shape))
 
 
@@ -305,13 +305,13 @@ def called_functions(node: node_def_pb2.NodeDef) -> list[str]:
 
 
 def functions_run_by(program: Program, node: node_def_pb2.NodeDef) -> list[str]:
-    """Returns the functions that a node runs: its op, if that is one, and its attributes'."""
+    """Returns the functions that a node calls, by its op or its attributes."""
     called = [name for name in called_functions(node) if name in program.functions]
     return [node.op, *called] if node.op in program.functions else called
 
 
 def host_functions(program: Program) -> set[str]:
-    """Returns the functions that ops outside compilation run, which are on the host as a whole."""
+    """Returns the functions that run on the host: ops outside compilation call them."""
     pending = [
         called
         for _, node in program.nodes()

@@ -246,7 +246,7 @@ class _Builder:
         )
 
     def _called(self, node: node_def_pb2.NodeDef) -> list[str]:
-        """Returns the names of the functions that an op runs, in the order of the listing."""
+        """Returns the callees of an op, in the order of the listing."""
         if node.op in self._importer:
             return [node.op]
         definition = op_def_registry.get(node.op)

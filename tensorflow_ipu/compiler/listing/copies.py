@@ -380,7 +380,7 @@ def list_copies(
 
 
 def copy_total(copies: Sequence[CopyRecord]) -> CopyTotal:
-    """Adds up copies, each multiplied by how often it is made."""
+    """Sums copies, each multiplied by its runs."""
     return CopyTotal(
         sum((copy.bytes or 0) * _runs(copy) for copy in copies),
         sum(copy.bytes is None for copy in copies),

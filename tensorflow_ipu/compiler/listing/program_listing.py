@@ -67,7 +67,7 @@ def function_attributes(op: tf.Operation) -> list[str]:
 
 
 def function_names(op: tf.Operation, importer: FunctionImporter) -> list[str]:
-    """Returns the names of the functions an op runs, in the order of its attributes."""
+    """Returns the callees of an op, in the order of its attributes."""
     names = [op.type] if op.type in importer else []
     for attribute in function_attributes(op):
         value = op.get_attr(attribute)

@@ -142,7 +142,7 @@ class _Extraction:
             branch.ret[f"result_{index}"] = reference
 
     def _add_other_branch(self, name: str, types: list[int]) -> None:
-        """Adds the function of the other replicas, which returns zeros that are never read."""
+        """Adds the branch of the other replicas. It returns zeros, which nothing reads."""
         branch = self._new_function(name, types)
         for index, reference in enumerate(self._results):
             dtype = dtypes.as_dtype(branch.signature.output_arg[index].type)
@@ -283,7 +283,7 @@ def run(program: Program, target: Target) -> None:
 
 
 def _groups(function: function_pb2.FunctionDef) -> list[list[str]]:
-    """Returns the names of the ops outside compilation, in groups that can run as one each.
+    """Groups ops outside compilation: each group runs as one conditional.
 
     A group is the ops of one scope at one distance from the inputs, counted in changes of scope. No
     path can leave a group and come back.

@@ -83,7 +83,7 @@ def _begin_after_arguments(
 
 
 def _return_after_end(function: function_pb2.FunctionDef) -> None:
-    """Makes the data results of a function wait for its control results, if they do not yet."""
+    """Adds control edges from a function's control results to its data results."""
     ends = sorted(set(function.control_ret.values()))
     for result in function.signature.output_arg:
         reference = function.ret[result.name]

@@ -156,7 +156,7 @@ class Updates:
         self._last: dict[str, str] = {}
 
     def rewrite(self, node: node_def_pb2.NodeDef) -> bool:
-        """Rewrites a node if it is an update to be checked or rounded; returns whether it is."""
+        """Rewrites an update that is checked or rounded. Returns whether the node was one."""
         if node.op not in op_names.ACCUMULATIONS and node.op not in UPDATES:
             return False
         kind = node.attr["dtype" if node.op in op_names.ACCUMULATIONS else "T"].type

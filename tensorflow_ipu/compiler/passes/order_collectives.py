@@ -11,7 +11,7 @@ from tensorflow_ipu.compiler.ir.target import Target
 
 
 def run(program: Program, target: Target) -> None:
-    """Chains the collectives of each function, so that all replicas meet them in one sequence.
+    """Chains the collectives of each function into one sequence for all replicas.
 
     Lookups in tables on the host are links too, so that they come before or after an update of the
     table as in the program; with one replica, lookups and updates are the only links.

@@ -24,7 +24,7 @@ _IN_DOUBLE = frozenset(
 
 
 def run(program: Program, target: Target) -> None:
-    """Makes an identity of a cast to float64, which the device lacks, and straight back.
+    """Replaces a cast to float64 and back by an identity.
 
     Keras makes such pairs: a model that was built for float64 casts its inputs to that, and its
     layers cast them to the type that they compute in.

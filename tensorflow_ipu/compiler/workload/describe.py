@@ -208,7 +208,7 @@ def settings(program: CompiledProgram) -> Settings:
 
 
 def _said(program: CompiledProgram, attribute: str) -> str:
-    """Returns a mark of the program as a whole, which one of its ops has; empty without it."""
+    """Returns an attribute of the whole program, which one of its ops has; empty without it."""
     nodes = (node for function in program.library.function for node in function.node_def)
     said = (node.attr[attribute].s.decode() for node in nodes if attribute in node.attr)
     return next(said, "")

@@ -36,7 +36,7 @@ _ELEMENTWISE = frozenset(
 def infer(
     op_type: str, given: Mapping[str, Any], inputs: Sequence[Shape], index: int
 ) -> Shape | None:
-    """Returns the shape of a result, None if it is not known from the inputs.
+    """Returns the shape of a result; None if the inputs do not determine it.
 
     Args:
         op_type: type of the op.
@@ -322,7 +322,7 @@ def _source(
     given: Mapping[str, Any],
     index: int,
 ) -> Value | None:
-    """Returns the input that a result shares the memory of, None if it is new data."""
+    """Returns the input whose memory a result shares; None for a result of its own."""
     if not inputs:
         return None
     if record.type in _VIEWS_OF_EACH:

@@ -1,4 +1,4 @@
-"""Tests of what is known of a program when it is compiled."""
+"""Compile-time constants of a Program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VECTOR = tf.TensorSpec([6], tf.float32)
 
 
 def _result(function, *specs):
-    """Returns what is known of a program, and its result."""
+    """Returns the constants of a Program, and its result."""
     program = program_of(function, *specs)
     (reference,) = program.functions[program.entry].ret.values()
     return Constants(program), Tensor(program.entry, reference)

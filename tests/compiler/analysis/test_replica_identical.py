@@ -1,4 +1,4 @@
-"""Tests of finding what replicas compute alike."""
+"""Nodes with equal results on all replicas."""
 
 from __future__ import annotations
 

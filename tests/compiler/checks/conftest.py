@@ -1,4 +1,4 @@
-"""What tests of the checks of ops share."""
+"""Fixtures for tests of checks: logged warnings, operator policy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorflow_ipu.util import notices
 
 @pytest.fixture
 def warnings(monkeypatch):
-    """What is said to the user."""
+    """Warnings that were logged."""
     logged: list[str] = []
     log = types.SimpleNamespace(warning=lambda text, *args: logged.append(text % args))
     monkeypatch.setattr(notices, "logging", log)

@@ -1,4 +1,4 @@
-"""What the compiler refuses of gradient accumulations."""
+"""Gradient accumulations that the compiler refuses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Listed:
 
 
 def _check(build: Callable[..., Any]) -> None:
-    """Checks what a function builds."""
+    """Checks the program that a function builds."""
 
     def function(limit: tf.Tensor) -> tuple[list[Any], list[tf.Operation]]:
         result = build() if limits is None else build(limit)

@@ -48,7 +48,7 @@ def _configure(tiles=0, **options):
 
 
 def _run(matrices, rows=ROWS, transposed=False):
-    """A product with so many matrices of `rows x rows` floats, which are variables."""
+    """Runs a product with some variables of `rows x rows` floats."""
     with tf.Graph().as_default():
         x = tf.compat.v1.placeholder(np.float32, [2, rows])
 
@@ -68,7 +68,7 @@ def _run(matrices, rows=ROWS, transposed=False):
 
 @pytest.fixture
 def warnings(monkeypatch):
-    """What is logged as a warning by the check."""
+    """Warnings that the check logged."""
     logged = []
     monkeypatch.setattr(logging, "warning", lambda text, *args: logged.append(text % args))
     return logged

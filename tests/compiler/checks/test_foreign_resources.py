@@ -1,4 +1,4 @@
-"""Programs that use what their device does not have are refused, by the name of the object."""
+"""Programs with resources of other devices are refused by the name of the object."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class TestVariables:
 
 
 class TestOwners:
-    """The object that has the variables is named, and is what has to be made in the scope."""
+    """The error names the object that owns the variables, to be made in the scope."""
 
     @staticmethod
     def _minimize(optimizer: Any) -> Callable[[], tf.Tensor]:
@@ -195,7 +195,7 @@ class TestOwners:
 
 
 class TestOtherResources:
-    """Tables, writers, iterators and queues: which of them it is, where it is used, what to do."""
+    """The error names the kind of resource, its lines, and the remedy."""
 
     @pytest.mark.parametrize("inside", [False, True])
     def test_a_lookup_table_of_the_host_is_refused(self, inside: bool) -> None:

@@ -1,4 +1,4 @@
-"""Tests that the table of ops agrees with what TensorFlow has registered."""
+"""Agreement of the table of ops with TensorFlow's registry."""
 
 from __future__ import annotations
 

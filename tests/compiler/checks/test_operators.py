@@ -1,4 +1,4 @@
-"""Tests of what a user sees of ops that run here and would not compile for the chip."""
+"""Messages about ops that run here and would not compile for the chip."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _gradient(function):
 
 
 def _loop(x, step, carried):
-    """Adds what `step` makes of something that the loop carries, three times."""
+    """Adds the result of `step` on a loop variable, three times."""
 
     def body(index, total, value):
         return index + 1, total + tf.reduce_sum(tf.cast(step(value), tf.float32)), value

@@ -27,7 +27,7 @@ def target_of(count: int) -> Target:
 
 
 def index() -> tf.Tensor:
-    """Returns what differs."""
+    """Returns the replica index."""
     return replication_ops.replication_index()
 
 

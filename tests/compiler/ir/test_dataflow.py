@@ -23,7 +23,7 @@ Number = int
 
 
 class Op(NamedTuple):
-    """An op of a program made up for a test; the name says what one without functions does."""
+    """An op of an invented program. Its name decides its transfer function."""
 
     type: str
     inputs: tuple[str, ...]
@@ -83,12 +83,12 @@ PROGRAMS = functions(arguments=2, results=2)
 
 
 class Origins(Fixpoint[Op, Labels]):
-    """Finds what each result may be made from."""
+    """Finds the arguments that each result may depend on."""
 
     def transfer(
         self, op: Op, inputs: list[Labels], inside: Sequence[list[Labels]]
     ) -> Sequence[Labels]:
-        """Returns what each result is made from."""
+        """Returns the facts of each result."""
         if op.type == "Const":
             return [frozenset({op.outputs[0]})]
         if op.type == "Swap":
@@ -96,11 +96,11 @@ class Origins(Fixpoint[Op, Labels]):
         return [frozenset().union(*inputs, *itertools.chain(*inside))] * len(op.outputs)
 
     def join(self, value: Labels, other: Labels) -> Labels:
-        """Returns what either is made from."""
+        """Returns the union of two facts."""
         return value | other
 
     def unknown(self, op: Op, inputs: list[Labels], name: str) -> Labels:
-        """Returns what all inputs are made from."""
+        """Returns the union of the facts of all inputs."""
         return frozenset().union(*inputs)
 
 
@@ -125,7 +125,7 @@ class Numbers(Fixpoint[Op, "Number | None"]):
     def transfer(
         self, op: Op, inputs: list[Number | None], inside: Sequence[list[Number | None]]
     ) -> Sequence[Number | None]:
-        """Computes with what is known."""
+        """Computes with known values."""
         return _numbers(op, inputs)
 
     def join(self, value: Number | None, other: Number | None) -> Number | None:
@@ -165,7 +165,7 @@ def _runs(function: Function, arguments: Run, transfer: object, rounds: int) -> 
 
 
 def _ends(op: Op, inputs: Run, transfer: object, rounds: int) -> set[Run]:
-    """Returns what an op may give."""
+    """Returns the facts of an op's results."""
     if op.type in ("If", "Case"):
         return set().union(*(_runs(call, inputs[1:], transfer, rounds) for call in op.calls))
     if op.type == "PartitionedCall":
@@ -182,7 +182,7 @@ def _ends(op: Op, inputs: Run, transfer: object, rounds: int) -> set[Run]:
 
 
 def _labels(op: Op, inputs: Run) -> Run:
-    """Computes an op on what its inputs are made from."""
+    """Returns the union of the facts of an op's inputs."""
     return tuple(Origins().transfer(op, list(inputs), ()))
 
 
@@ -229,7 +229,7 @@ def test_rounds_can_be_limited(rounds: int, expected: str) -> None:
 
 def test_branches_run_when_their_results_are_asked_for() -> None:
     class Order(Origins):
-        """Notes what happens."""
+        """Records the calls."""
 
         def __init__(self) -> None:
             self.events: list[str] = []
@@ -280,7 +280,7 @@ def test_function_is_looked_at_once_for_equal_arguments() -> None:
 
 def test_function_that_calls_itself_comes_to_an_end() -> None:
     class Recursive:
-        """Returns its argument, or what it itself makes of that."""
+        """Returns its argument, or the result of calling itself with it."""
 
         arguments, results = ("x",), ("z",)
 

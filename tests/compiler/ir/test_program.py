@@ -1,4 +1,4 @@
-"""The text of a Program: what is in it, and what is left out."""
+"""The text of a Program: shown and hidden attributes."""
 
 from __future__ import annotations
 

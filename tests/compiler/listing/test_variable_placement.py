@@ -259,7 +259,7 @@ class TestPipelines:
 
 
 class TestOptions:
-    """What contradicts itself, whatever the configuration."""
+    """Options that contradict each other in any configuration."""
 
     @pytest.mark.parametrize(
         "memory",

@@ -1,4 +1,4 @@
-"""The pass that tells TensorFlow what the arguments of a program are."""
+"""The pass that annotates arguments with types and shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the pass that runs what is outside compilation once for all replicas."""
+"""The pass that runs host ops once for all replicas."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COUNTS = [1, 2, 4]
 
 
 class Host:
-    """What the host saw."""
+    """Values that the host received."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []

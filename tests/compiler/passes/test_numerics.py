@@ -1,4 +1,4 @@
-"""Tests of the pass for the device's arithmetic: what it makes of Programs."""
+"""The pass for the device's arithmetic: texts of Programs after it."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_ops_on_the_host_are_left() -> None:
 
 
 def test_a_loop_keeps_its_tensors_in_float32() -> None:
-    """What it takes and what it changes are cast outside, once."""
+    """Loop variables are cast once, outside of the loop."""
     _configure()
 
     def function(x: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:

@@ -63,7 +63,7 @@ def test_independent_collectives_are_chained_in_order_of_program():
 
 
 def test_collectives_follow_the_flow_of_data():
-    """The order of the nodes in the function is not one that they can run in."""
+    """Nodes are listed before their inputs."""
 
     def program(x):
         return cross_replica_sum(cross_replica_sum(x, name="first") * 2, name="second")
@@ -126,7 +126,7 @@ def test_programs_without_independent_collectives_are_unchanged(function, replic
 
 
 class TestConstants:
-    """What the number of replicas decides."""
+    """Values that follow from the number of replicas."""
 
     def test_the_number_of_replicas_becomes_a_constant(self):
         program = program_of(replication_ops.replication_factor)

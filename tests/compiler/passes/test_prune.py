@@ -1,4 +1,4 @@
-"""Tests of the pass that drops what no result needs."""
+"""The pass that drops unused ops and functions."""
 
 from __future__ import annotations
 

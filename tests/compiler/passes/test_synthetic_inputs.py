@@ -1,4 +1,4 @@
-"""What stands in for variables that do not move to the device."""
+"""Synthetic values of variables and indices."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ with strategy.scope():
 
 @pytest.mark.parametrize("initializer", ["random", "uniform", "100"])
 def test_synthetic_indices_are_within_their_range(run_python, initializer):
-    """What is no index keeps its value."""
+    """Values that are no indices stay."""
     flags = f"--use_synthetic_data --synthetic_data_initializer={initializer}"
     process = run_python(_PROGRAM_SYNTHETIC_INDICES, env={"TF_POPLAR_FLAGS": flags})
     number, finite = process.stdout.split()

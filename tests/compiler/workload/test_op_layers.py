@@ -297,7 +297,7 @@ def test_state_of_updates_by_hand_is_optimizer_state() -> None:
 
 
 def test_layers_of_keras_that_are_called_like_functions() -> None:
-    """`add` is also what TensorFlow calls an addition, and the scope of a function's ops."""
+    """`add` is also TensorFlow's name of an addition, and a scope of a function's ops."""
     with keras_models.strategy().scope():
         x = tf.keras.Input((3,))
         y = _layers.Dense(3, name="matmul")(x)

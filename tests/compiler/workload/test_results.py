@@ -1,4 +1,4 @@
-"""Shapes that TensorFlow leaves open, against what NumPy computes."""
+"""Shapes that TensorFlow leaves open, compared with NumPy's."""
 
 from __future__ import annotations
 
