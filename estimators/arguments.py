@@ -14,7 +14,7 @@ from tensorflow_ipu.estimators.ipu_run_config import RunConfig
 
 
 def check_config(config: Any, allows_loops: bool) -> None:
-    """Refuses configurations that estimators for IPUs cannot run with.
+    """Raises if a configuration cannot run estimators for IPUs.
 
     Args:
         config: what the user gave as the configuration.
@@ -49,7 +49,7 @@ def check_config(config: Any, allows_loops: bool) -> None:
 
 
 def check_params(params: Any) -> None:
-    """Refuses `params` that cannot be passed on.
+    """Raises if `params` cannot be passed on.
 
     Raises:
         ValueError: If they are no dict, or have a reserved key.
@@ -139,7 +139,7 @@ def _check_multiple(steps: int, iterations: int) -> None:
 
 
 def check_accepts_params(input_fn: Callable[..., Any]) -> None:
-    """Refuses an `input_fn` that cannot be told the size of its batches.
+    """Raises if an `input_fn` takes no batch size.
 
     Raises:
         ValueError: If it has no argument `params`.
@@ -162,7 +162,7 @@ def accepted_by(function: Callable[..., Any], arguments: dict[str, Any]) -> dict
 
 
 def check_replicated_training(graph: tf.Graph, replicas: int) -> None:
-    """Refuses to train replicas that would part ways.
+    """Raises if a training program updates replicas differently.
 
     Args:
         graph: what is built so far: all of the model and its training, nothing of the estimator.
@@ -186,7 +186,7 @@ def check_replicated_training(graph: tf.Graph, replicas: int) -> None:
 
 
 def check_global_step(graph: tf.Graph, global_step: Any) -> None:
-    """Refuses a model that advances the global step, which the estimator does.
+    """Raises if a model advances the global step, which is the estimator's task.
 
     Args:
         graph: what is built so far.

@@ -118,7 +118,7 @@ class ProgramEstimator(WorkerEstimator):
         return [sessions.StopAtStep(steps, max_steps, self._ipu.iterations_per_loop)]
 
     def _convert_eval_steps_to_hooks(self, steps: int) -> list[tf1.train.SessionRunHook]:
-        """Stock hooks count runs."""
+        """Converts steps to runs, which stock hooks count."""
         return super()._convert_eval_steps_to_hooks(steps // self._ipu.iterations_per_loop)
 
     def _call_input_fn(

@@ -1,4 +1,4 @@
-"""Feeds the dataset of an `input_fn` to the programs of an estimator."""
+"""Feeds of an estimator's programs, from the dataset of an `input_fn`."""
 
 from __future__ import annotations
 

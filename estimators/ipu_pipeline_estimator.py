@@ -474,7 +474,7 @@ def _without_params(features: Any, labels: Any, mode: str, config: Any) -> None:
 
 
 def _check_takes_no_data(model_fn: Callable[..., Any]) -> None:
-    """Refuses a model function for data, when it is to be called.
+    """Raises if a model function takes data; it is called without.
 
     Raises:
         ValueError: If it has arguments for features or labels.

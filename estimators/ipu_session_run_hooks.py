@@ -1,4 +1,4 @@
-"""Logs tensors from inside programs: the public module `ipu.ipu_session_run_hooks`."""
+"""Hooks that log tensors from inside programs: the public module `ipu.ipu_session_run_hooks`."""
 
 from __future__ import annotations
 

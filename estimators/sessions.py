@@ -50,7 +50,7 @@ class SessionStart(tf1.train.SessionRunHook):
 
 
 class NoEndOfData(tf1.train.SessionRunHook):
-    """Makes the end of the dataset an error, where a session would take it for its own end."""
+    """A hook that makes the end of the dataset an error, not the end of the session."""
 
     def end(self, session: tf1.Session) -> None:
         """Raises the error with which the session ends, if that is the end of the dataset.
@@ -203,7 +203,7 @@ class WorkerEstimator(tf1.estimator.Estimator):
 
     @contextlib.contextmanager
     def _in_strategy(self, mode: str) -> Iterator[None]:
-        """Lets programs be built as the distribution strategy of a mode has it, if there is one."""
+        """Enters the distribution strategy of a mode, if there is one, to build programs."""
         strategy = self._strategy(mode)
         if strategy is None:
             yield

@@ -364,7 +364,7 @@ def repeat_count(spec: IPUPipelineEstimatorSpec, iterations_per_loop: int) -> in
 
 
 def check_devices(spec: IPUPipelineEstimatorSpec, num_shards: int) -> None:
-    """Refuses a pipeline that does not go with the IPUs of a replica.
+    """Raises if a pipeline does not fit the IPUs of a replica.
 
     Args:
         spec: the pipeline.

@@ -1,4 +1,4 @@
-"""Reads shapes and sizes that users give as tensors or as TensorFlow 1 dimensions."""
+"""Shapes and sizes that users give as tensors or as TensorFlow 1 dimensions."""
 
 from __future__ import annotations
 

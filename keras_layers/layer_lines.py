@@ -1,4 +1,4 @@
-"""Notes the user's lines that make and call layers, so that ops point there.
+"""The user's lines that make and call layers, noted so that ops point there.
 
 Keras itself calls the layers of functional and Sequential models, when `fit` is traced: the only
 line of the user on the stack is that of `fit`. So in the scope of an `IPUStrategy`
@@ -68,7 +68,7 @@ def line_of(made: Any) -> SourceLocation | None:
 
 
 def expect(layer: Any, node: Any) -> None:
-    """Says which layer is called next in this thread.
+    """Sets the layer that is called next in this thread.
 
     Args:
         layer: the layer.

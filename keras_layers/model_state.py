@@ -142,7 +142,7 @@ def of(model: Any) -> PipelineState:
 
 @contextlib.contextmanager
 def layer_losses(model: Any, losses: list[Any]) -> Iterator[None]:
-    """Context in which `model.losses` are losses that layers have added elsewhere.
+    """Makes `model.losses` the given losses, which layers have added elsewhere; a context.
 
     Args:
         model: a model for the IPU.

@@ -196,7 +196,7 @@ def _check_outputs(y_pred: Any, sizes: Sequence[int]) -> None:
 
 
 def _check_reductions(model: IPUModel) -> None:
-    """Refuses losses that are not means over a batch."""
+    """Raises if a loss is not a mean over the batch."""
     for loss in tf.nest.flatten(model.compiled_loss._losses):
         if loss is not None and loss.reduction not in _PER_BATCH:
             raise ValueError(

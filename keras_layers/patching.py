@@ -1,4 +1,4 @@
-"""Replaces attributes of Keras for a time; the modules called `hooks` say which."""
+"""Patches: attributes of Keras replaced for a time; the modules called `hooks` list them."""
 
 from __future__ import annotations
 

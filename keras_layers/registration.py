@@ -1,4 +1,4 @@
-"""Registers the layers with Keras under the names that saved models use."""
+"""Registration of the layers with Keras under the names that saved models use."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tensorflow_ipu.runtime import native
 
 
 def all_gather(x: Any, replication_factor: int, name: str | None = None) -> Any:
-    """Gives every replica the tensors of all.
+    """Gathers the tensors of all replicas on every replica.
 
     Args:
         x: the tensor of this replica, or a list or tuple of tensors.
@@ -113,7 +113,7 @@ def _all_gather_gradient(op: tf.Operation, gradient: tf.Tensor) -> tf.Tensor:
 
 @ops.RegisterGradient("IpuAllToAll")
 def _all_to_all_gradient(op: tf.Operation, gradient: tf.Tensor) -> tf.Tensor:
-    """All parts go back to where they came from."""
+    """Returns the gradient: each part goes back to the replica it came from."""
     return native.ops().ipu_all_to_all(
         gradient,
         split_dimension=op.get_attr("concat_dimension"),

@@ -1,4 +1,4 @@
-"""Compiles a function to a file: the public module `ipu.application_compile_op`.
+"""Compilation of a function to a file: the public module `ipu.application_compile_op`.
 
 `ipu.embedded_runtime` runs such a file, in this process or in another one.
 """

@@ -200,7 +200,7 @@ class _Refusal(dispatch.GlobalOpDispatcher):
     """
 
     def handle(self, op: Any, args: Any, kwargs: Any) -> Any:
-        """Refuses calls with an expression among the arguments; leaves others alone."""
+        """Raises at calls with an expression among the arguments; leaves others alone."""
         for value in tf.nest.flatten([args, kwargs]):
             if isinstance(value, Expression):
                 name = tf_export.get_canonical_name_for_symbol(op) or op.__name__

@@ -10,7 +10,7 @@ import tensorflow as tf
 def barrier(
     tensors: Any, insert_barrier_for_gradients: bool = False, name: str | None = None
 ) -> Any:
-    """Lets nothing that uses one of the tensors start before all of them are there.
+    """Delays all uses of the tensors until all of them are computed.
 
     Args:
         tensors: a list of tensors, or another structure of them.
@@ -33,7 +33,7 @@ def barrier(
 
 
 def _together(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-    """One operation with all tensors runs when it has all of them."""
+    """Passes all tensors through one op, which runs when it has all of them."""
     return list(tf.raw_ops.IdentityN(input=tensors))
 
 

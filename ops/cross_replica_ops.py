@@ -94,7 +94,7 @@ def assume_equal_across_replicas(tensors: Any, inplace: bool = False) -> Any:
 
 @ops.RegisterGradient("IpuCrossReplicaSum")
 def _sum_gradient(op: tf.Operation, gradient: tf.Tensor) -> tf.Tensor:
-    """Each replica's tensor goes into the result of every replica of its group."""
+    """Returns the gradient: each replica's tensor is in the results of its whole group."""
     reduce = cross_replica_mean if op.get_attr("mean") else cross_replica_sum
     return reduce(gradient, op.get_attr("replica_group_size"))
 

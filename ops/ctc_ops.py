@@ -451,7 +451,7 @@ def _log_deprecation(old: str, new: str) -> None:
 def _loss_gradient(
     op: tf.Operation, loss_gradient: tf.Tensor, _: tf.Tensor
 ) -> list[tf.Tensor | None]:
-    """The op computes the derivatives by logits beside the loss; they have none of their own.
+    """Scales the derivatives by the logits that the op computed beside the loss.
 
     They are no derivatives by the log probabilities, but what passes a log softmax unchanged.
     """

@@ -1,4 +1,4 @@
-"""Runs compiled applications: the public module `ipu.embedded_runtime`.
+"""Runtime of compiled applications: the public module `ipu.embedded_runtime`.
 
 `ipu.application_compile_op` compiles a function to a file. An engine runs such a file, with
 variables of its own, and answers calls:

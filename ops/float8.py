@@ -119,7 +119,7 @@ class QuarterTensor:
         self.metadata = as_bytes(metadata, "metadata")
 
     def __iter__(self) -> Iterator[tf.Tensor]:
-        """Gives data and metadata."""
+        """Yields data and metadata."""
         return iter((self.data, self.metadata))
 
     def numpy(self) -> tuple[np.ndarray, np.ndarray]:

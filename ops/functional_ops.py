@@ -71,7 +71,7 @@ def _root(graph: ops.Graph) -> ops.Graph:
 
 
 def _has_state(node: node_def_pb2.NodeDef) -> bool:
-    """Whether a node does more than compute. Those that run functions are as these are."""
+    """Returns whether a node has state. Calls do not count: their functions are checked."""
     if node.op in _SHAREABLE or called_functions(node):
         return False
     definition = op_def_registry.get(node.op)

@@ -1,4 +1,4 @@
-"""Captures gradients in the middle of a model: the public module `ipu.grad_util_ops`.
+"""Capture of gradients in the middle of a model: the public module `ipu.grad_util_ops`.
 
 with ipu.eager.backprop.GradientCaptureTape() as tape:
     hidden = grad_util_ops.capture_upstream_gradients(layer(x), tag="hidden")
@@ -162,7 +162,7 @@ def _differentiable(graph: func_graph_lib.FuncGraph) -> list[tensor_lib.Tensor]:
 
 @contextlib.contextmanager
 def outlined(graph: ops.Graph, inputs: Sequence[Any]) -> Iterator[dict[str, list[Any]]]:
-    """Context for the trace of an outlined function, whose captured gradients become results.
+    """Traces an outlined function with its captured gradients as results; a context.
 
     Args:
         graph: the graph of the function.

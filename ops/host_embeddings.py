@@ -424,7 +424,7 @@ class HostEmbedding:
     )
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Not supported.
+        """Raises an error: it is not supported.
 
         Raises:
             NotImplementedError: always.

@@ -1,4 +1,4 @@
-"""Normalizes images: the public module `ipu.image_ops`."""
+"""Normalization of images: the public module `ipu.image_ops`."""
 
 from __future__ import annotations
 

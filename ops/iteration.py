@@ -1,4 +1,4 @@
-"""Finds the number of the current loop iteration in the graphs that are being built."""
+"""The number of the current loop iteration, in the graphs that are being built."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ class _Product:
     def _gradients(
         self, a: tf.Tensor, b: tf.Tensor, gradient: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """With C = AB: dA = dC Bᵀ and dB = Aᵀ dC, or their transposes."""
+        """Returns the gradients: with C = AB, dA = dC Bᵀ and dB = Aᵀ dC, or their transposes."""
         if self.transpose_a:
             of_a = self._like(
                 {_COLUMNS: _INNER, _INNER: _ROWS, _ROWS: _COLUMNS}, self.transpose_b, True

@@ -104,7 +104,7 @@ def _decorated(func: _Function, text: dict[str, str]) -> _Function:
 
 
 def _checked(results: Any) -> Any:
-    """Refuses results without a tensor."""
+    """Raises if a result has no tensor."""
     if all(result is None for result in tf.nest.flatten(results)):
         raise ValueError(
             f"A function with multi_conv must return at least one tensor. Received: {results!r}"

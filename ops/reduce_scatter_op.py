@@ -1,4 +1,4 @@
-"""Reduces over replicas, each keeping a slice: the public module `ipu.reduce_scatter_op`."""
+"""Reductions over replicas, each with a slice: the public module `ipu.reduce_scatter_op`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _reduce_scatter(x: Any, factor: int, op: str, name: str | None = None) -> tf
 
 @ops.RegisterGradient("IpuReduceScatter")
 def _reduce_scatter_gradient(op: tf.Operation, gradient: tf.Tensor) -> tf.Tensor | None:
-    """Each element of the reduction is on one replica of the group, and so is its gradient."""
+    """Returns the gradient: each element of the reduction is on one replica of the group."""
     x, kind = op.inputs[0], op.get_attr("op").decode()
     factor = op.get_attr("replication_factor")
     if kind in _LOGICAL:

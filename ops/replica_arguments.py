@@ -1,4 +1,4 @@
-"""Checks the arguments that collectives share."""
+"""Checks of the arguments that collectives share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Serializes a large operation into a loop of small ones."""
+"""Serialization of a large operation into a loop of small ones."""
 
 from __future__ import annotations
 

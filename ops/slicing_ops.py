@@ -1,4 +1,4 @@
-"""Copies runs of rows between tensors: the public module `ipu.slicing_ops`.
+"""Copies of runs of rows between tensors: the public module `ipu.slicing_ops`.
 
 A row is what one index into the first dimension gives.
 """

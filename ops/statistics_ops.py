@@ -127,7 +127,7 @@ def _inputs_and_levels(inputs: Any, levels: Any) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _check_ranks(operation: str, **tensors: tf.Tensor) -> None:
-    """Refuses tensors that are no vectors."""
+    """Raises if a tensor is no vector."""
     if any(tensor.shape.rank != 1 for tensor in tensors.values()):
         shapes = ", ".join(f"{name} of shape {tensor.shape}" for name, tensor in tensors.items())
         raise ValueError(
@@ -137,7 +137,7 @@ def _check_ranks(operation: str, **tensors: tf.Tensor) -> None:
 
 
 def _check_floats(purpose: str, **tensors: tf.Tensor) -> None:
-    """Refuses tensors of other types than the values of a histogram."""
+    """Raises if a tensor's type is not the type of the histogram's values."""
     if any(tensor.dtype not in _FLOATS for tensor in tensors.values()):
         types = ", ".join(f"{name} of {tensor.dtype.name}" for name, tensor in tensors.items())
         raise ValueError(

@@ -39,7 +39,7 @@ def constant(value: int | float | bool) -> Expression:
 
 
 def let(value: Expression, body: Callable[[Expression], Expression]) -> Expression:
-    """Gives a part of an expression a name: `let(a * b, lambda t: t + t * t)`.
+    """Names a part of an expression: `let(a * b, lambda t: t + t * t)`.
 
     Args:
         value: the part. It is computed once.

@@ -34,7 +34,7 @@ _WIDENED = (tf.float16, tf.bfloat16)
 
 
 def all_gather(input_shards: Any, axis: int = 0, name: str | None = None) -> list[tf.Tensor]:
-    """Gives every shard the concatenation of the tensors of all shards.
+    """Concatenates the tensors of all shards on every shard.
 
     Args:
         input_shards: the tensors, the i-th on shard i; all of one type and rank, and of the same
@@ -59,7 +59,7 @@ def all_gather(input_shards: Any, axis: int = 0, name: str | None = None) -> lis
 def all_reduce(
     input_shards: Any, op: str = "COLLECTIVE_OP_ADD", name: str | None = None
 ) -> list[tf.Tensor]:
-    """Gives every shard the reduction of the tensors of all shards.
+    """Reduces the tensors of all shards on every shard.
 
     Args:
         input_shards: the tensors, the i-th on shard i; all of one type and rank. Vectors may have
@@ -87,7 +87,7 @@ def all_reduce(
 def reduce_scatter(
     input_shards: Any, op: str = "COLLECTIVE_OP_ADD", name: str | None = None
 ) -> list[tf.Tensor]:
-    """Gives every shard a slice of the reduction of the tensors of all shards.
+    """Reduces the tensors of all shards, each shard keeping a slice.
 
     Args:
         input_shards: scalars or vectors, see `all_reduce`.

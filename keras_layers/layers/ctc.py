@@ -16,7 +16,7 @@ from tensorflow_ipu.ops import ctc_ops, nn_ops
 
 @registered
 class CTCLoss(tf.keras.layers.Layer):
-    """Computes the mean CTC loss of a batch.
+    """A loss layer: the mean CTC loss of a batch.
 
     It is a layer, as it needs more than labels and predictions. A model that ends with it is
     trained with a loss that returns its output: `loss=lambda y_true, y_pred: y_pred`.
@@ -75,7 +75,7 @@ class CTCLoss(tf.keras.layers.Layer):
 
 @registered
 class CTCInferenceLayer(tf.keras.layers.Layer):
-    """Finds the most likely label sequences with a beam search; it has no gradient.
+    """A layer that finds the most likely label sequences by beam search; it has no gradient.
 
     Args:
         blank_index: class of the blank; -1 for the last one.
@@ -146,7 +146,7 @@ class CTCInferenceLayer(tf.keras.layers.Layer):
 
 @registered
 class CTCPredictionsLayer(CTCInferenceLayer):
-    """Finds the most likely label sequence of each entry; see `CTCInferenceLayer`."""
+    """A layer that finds the most likely label sequence of each entry; see `CTCInferenceLayer`."""
 
     def call(self, data: Any, data_length: Any, **kwargs: Any) -> tf.Tensor:
         """Searches for the most likely label sequence of each entry.

@@ -32,7 +32,7 @@ _REPLACED = {
 
 
 def check(model: IPUModel, method: str) -> None:
-    """Refuses a model that cannot be run.
+    """Raises if a model cannot run on the device.
 
     Args:
         model: an extended model.
@@ -70,7 +70,7 @@ def check(model: IPUModel, method: str) -> None:
 
 
 def check_with_data(model: IPUModel, method: str, element_spec: Any) -> None:
-    """Refuses a model that cannot be run on some data, and finds out whether it is pipelined.
+    """Raises if a model cannot run on some data, and finds out whether it is pipelined.
 
     Args:
         model: an extended model that `check` lets pass.
@@ -112,7 +112,7 @@ def accumulation_steps(model: IPUModel) -> int:
 
 
 def check_accumulation(model: IPUModel, per_execution: int) -> None:
-    """Refuses executions that do not end with an update.
+    """Raises if executions do not end with an update.
 
     Args:
         model: an extended model.
@@ -134,7 +134,7 @@ def check_accumulation(model: IPUModel, per_execution: int) -> None:
 
 
 def check_optimizer(optimizer: Any) -> None:
-    """Refuses optimizers whose gradients are not to be had.
+    """Raises if an optimizer has its own `minimize`, which hides its gradients.
 
     Args:
         optimizer: the optimizer of a compiled model.
@@ -158,7 +158,7 @@ def check_optimizer(optimizer: Any) -> None:
 
 
 def _check_v2_optimizer(model: IPUModel) -> None:
-    """Refuses an option for Keras optimizers where there is another one."""
+    """Raises if an option for Keras optimizers is set for another optimizer."""
     asked = model._ipu_options.use_v2_gradient_accumulation_optimizer
     native = optimizer_steps.native_optimizer(model.optimizer)
     if asked and native is not None:
@@ -176,7 +176,7 @@ def is_overridden(model: IPUModel, name: str) -> bool:
 
 
 def _check_own_train_step(model: IPUModel) -> None:
-    """Refuses a `train_step` of the model's own where it is not allowed, or has no place."""
+    """Raises if the model's own `train_step` is not allowed or cannot be used."""
     overridden = f"The function `train_step` for the model {model.name} has been overridden"
     if model._is_pipelined():
         raise RuntimeError(
@@ -222,7 +222,7 @@ _Part = tuple[str, Any, str]
 
 
 def check_stock_model(model: Any) -> None:
-    """Refuses a model of stock Keras that is run or compiled in a scope it was not made in.
+    """Raises if a stock Keras model runs or is compiled in a scope it was not made in.
 
     Args:
         model: a Keras model without the extensions.

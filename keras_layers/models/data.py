@@ -201,7 +201,7 @@ def _from_dataset(x: tf.data.Dataset, y: Any, sample_weight: Any, batch_size: An
 
 
 def _refuse_besides(x: Any, y: Any, sample_weight: Any) -> None:
-    """Refuses targets and weights besides batches that have them."""
+    """Raises if targets or weights are given besides batches that have them."""
     kind = "dataset" if isinstance(x, tf.data.Dataset) else "a generator or keras.utils.Sequence"
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if not data_adapter.is_none_or_empty(value):
@@ -275,7 +275,7 @@ def without_remainder(data: Data, left_out: int) -> tf.data.Dataset:
 
 
 def _for_device(dataset: tf.data.Dataset, batch_size: int | None) -> tf.data.Dataset:
-    """Gives elements the types that the device has, and the shapes that are known here."""
+    """Converts elements to the types of the device and sets the shapes known here."""
     flat = tf.nest.flatten(dataset.element_spec)
     has_float64 = any(getattr(spec, "dtype", None) == tf.float64 for spec in flat)
     if batch_size is None and not has_float64:

@@ -181,7 +181,7 @@ class Delivery:
 
 
 class Runner:
-    """Runs a model over the steps of one call of `fit`, `evaluate` or `predict`.
+    """Runner of a model over the steps of one `fit`, `evaluate` or `predict`.
 
     Attributes:
         steps: What is run.
@@ -220,7 +220,7 @@ class Runner:
         return self._program.traced
 
     def rewind(self) -> None:
-        """Lets the next epoch begin with the first batch."""
+        """Resets the data so that the next epoch begins with the first batch."""
         self._started = False
 
     def epoch(self, hooks: Hooks, first: int = 0) -> Iterator[Any]:

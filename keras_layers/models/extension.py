@@ -133,7 +133,7 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
         self._show_train_function(None)
 
     def _show_train_function(self, function: Any) -> None:
-        """Lets callbacks such as TensorBoard find the `tf.function` of the training program."""
+        """Shows the `tf.function` of the training program to callbacks such as TensorBoard."""
         # Not by setting the attribute, which Keras would track.
         self.__dict__["train_tf_function"] = function
 

@@ -321,7 +321,7 @@ CONFIG_KEYS = tuple(key for key in _READ if key not in OWN_CONFIG_KEYS)
 
 
 class OptionSetters:
-    """Adds the setters of options to a model.
+    """Mixin of models: the setters of options.
 
     Options can be set before and after `compile`. The next call of `fit`, `evaluate` or `predict`
     uses them; programs that were compiled with others are dropped.
@@ -386,7 +386,7 @@ class OptionSetters:
         gradient_accumulation_reduction_method: GradientAccumulationReductionMethod | str = "sum",
         **pipelining_kwargs: Any,
     ) -> None:
-        """Says how a model with pipeline stages runs.
+        """Sets how a model with pipeline stages runs.
 
         Args:
             gradient_accumulation_steps_per_replica: Mini-batches of each replica for one update,
@@ -427,7 +427,7 @@ class OptionSetters:
         )
 
     def set_infeed_queue_options(self, **kwargs: Any) -> None:
-        """Says how data reach the device.
+        """Sets how data reach the device.
 
         Args:
             **kwargs: arguments of `IPUInfeedQueue`, such as `prefetch_depth` and
@@ -440,7 +440,7 @@ class OptionSetters:
         self._set_ipu_options(infeed_kwargs=checked_kwargs("infeed_kwargs", kwargs))
 
     def set_outfeed_queue_options(self, **kwargs: Any) -> None:
-        """Says how results reach the host.
+        """Sets how results reach the host.
 
         Args:
             **kwargs: arguments of `IPUOutfeedQueue`, such as `buffer_depth` and
@@ -467,7 +467,7 @@ class OptionSetters:
         self._set_ipu_options(replicated_metric_reduction_method=method)
 
     def set_asynchronous_callbacks(self, asynchronous: bool = False) -> None:
-        """Says whether callbacks are called while the device runs.
+        """Sets whether callbacks are called while the device runs.
 
         Args:
             asynchronous: whether the hooks for batches are called for each step, as soon as its
@@ -476,7 +476,7 @@ class OptionSetters:
         self._set_ipu_options(asynchronous_callbacks=bool(asynchronous))
 
     def set_custom_train_step(self, enabled: bool = True) -> None:
-        """Says whether `fit` compiles a `train_step` of the model's own into its program.
+        """Sets whether `fit` compiles the model's own `train_step` into its program.
 
         The step may do what Keras lets it do: several tapes and optimizers, losses and metrics of
         its own. On each replica it gets that replica's batch. Keras's optimizers add up the

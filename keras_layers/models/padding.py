@@ -1,4 +1,4 @@
-"""Pads batches with fewer rows on the host, so that one program runs batches of any size.
+"""Padding of batches with fewer rows, on the host: one program runs batches of any size.
 
 A batch with fewer rows than others is padded with copies of its own rows, and where replicas and
 executions take more batches than there are, the last one is repeated. So nothing is computed in the
@@ -135,7 +135,7 @@ def _counted(dataset: tf.data.Dataset, count: int) -> tuple[tf.data.Dataset, np.
 
 
 def _check_counts(found: np.ndarray, count: int) -> None:
-    """Refuses batches that are too few, have no rows, or disagree about their number."""
+    """Raises if batches are too few, have no rows, or disagree about their number."""
     if len(found) < count:
         raise ValueError(
             f"Your input does not have enough data: {count} batches are needed, and there are "

@@ -70,7 +70,7 @@ def train_step(model: IPUModel, sizes: Sequence[int] = ()) -> Callable[[Any], di
 
 
 def _step_of_model(model: IPUModel, data: Any) -> dict[str, Any]:
-    """Does the step that the model has, with a context for layers that capture gradients."""
+    """Runs the model's own step, with a context for layers that capture gradients."""
     with grad_util_ops.GradientCaptureContext():
         logs: dict[str, Any] = model.train_step(data)
     return logs
@@ -135,7 +135,7 @@ _Builder = Callable[[IPUInfeedQueue, IPUOutfeedQueue, int], tuple[tf.Operation, 
 
 
 class ModelProgram:
-    """Runs a fixed number of steps of a model each time it is called.
+    """A program that runs a fixed number of steps of a model at each call.
 
     Attributes:
         steps: Steps of each replica in one execution.
@@ -189,7 +189,7 @@ class ModelProgram:
         return launch.without_jit(self._function)
 
     def restart(self, dataset: tf.data.Dataset) -> None:
-        """Lets the next execution read from the beginning of a dataset.
+        """Restarts the data at the beginning of a dataset for the next execution.
 
         Args:
             dataset: with elements of the same types and shapes as the first one.

@@ -98,7 +98,7 @@ class IPUModel(KerasModel, Protocol):
         """Forgets all programs: they are made anew when they are needed."""
 
     def _show_train_function(self, function: Any) -> None:
-        """Lets callbacks find the `tf.function` of the training program."""
+        """Shows the `tf.function` of the training program to callbacks."""
 
     def _is_pipelined(self) -> bool:
         """Returns whether a layer has a stage."""

@@ -1,4 +1,4 @@
-"""Saves the IPU options of a Keras model with it, and restores them.
+"""Saving of a Keras model's IPU options with the model, and restoring.
 
 Files stay those of stock Keras, which loads them as ordinary models: the options are where it does
 not look.
@@ -198,7 +198,7 @@ def _ignores_other_keys(model: Any, config: Mapping[str, Any]) -> bool:
 
 
 def register_like(made: type, cls: type) -> None:
-    """Lets models of one class be saved under the name that another is registered by.
+    """Makes Keras save models of one class under the registered name of another.
 
     Args:
         made: the class that has no registered name.

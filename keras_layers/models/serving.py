@@ -1,4 +1,4 @@
-"""Exports Keras models as SavedModels: `model.export_for_ipu_serving`."""
+"""Export of Keras models as SavedModels: `model.export_for_ipu_serving`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Serving:
-    """Adds `export_for_ipu_serving` to a model on the IPU. Mixed into its class."""
+    """Mixin of models on the IPU: `export_for_ipu_serving`."""
 
     def export_for_ipu_serving(
         self,

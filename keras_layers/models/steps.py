@@ -1,4 +1,4 @@
-"""Splits an epoch into executions: how many steps a device runs between visits to the host."""
+"""Steps of an epoch, split into executions between visits of the device to the host."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def _advise(per_execution: int, steps: int) -> None:
 def _check_enough(
     data: Data, argument: str, requested: int | None, consumed: int, epochs: int
 ) -> None:
-    """Refuses a dataset that is known to end too early."""
+    """Raises if a dataset is known to end too early."""
     if requested is None or data.size is None:
         return
     if data.is_one_dataset:

@@ -80,7 +80,7 @@ class MapGradientOptimizer(IpuOptimizer):
     """Not there for Keras optimizers: use `MapGradientOptimizerInvertedChaining`."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Refuses.
+        """Raises an error.
 
         Raises:
             NotImplementedError: Always.
@@ -158,7 +158,7 @@ class MapGradientOptimizerInvertedChaining(IpuOptimizer):
 
 @contextlib.contextmanager
 def _mapped(opt: Any, function: _Mapping) -> Iterator[None]:
-    """Lets an optimizer change gradients where it updates a variable.
+    """Makes an optimizer change gradients where it updates a variable; a context.
 
     The methods that Keras has for that are those that optimizers override: `update_step`, in the
     legacy generation `_resource_apply_dense`. For the time of the update, the instance has its own.

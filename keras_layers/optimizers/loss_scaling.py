@@ -520,7 +520,7 @@ class _ALSOptimizerWithInner(ALSOptimizer):
 
 
 def _check_learning_rate(cls: type, learning_rate: Any) -> None:
-    """Refuses an optimizer, which `ALSOptimizer` takes in that place."""
+    """Raises if the learning rate is an optimizer, which `ALSOptimizer` takes in that place."""
     if ipu_optimizer.generation(learning_rate) is not None:
         raise ValueError(
             f"{cls.__name__} is made of hyperparameters and makes its optimizer itself: expected "

@@ -1,4 +1,4 @@
-"""Runs one training step with any Keras optimizer."""
+"""One training step with any Keras optimizer."""
 
 from __future__ import annotations
 

@@ -304,7 +304,7 @@ def saved_stages(saved: Sequence[dict[str, Any]]) -> Iterator[int | None]:
 
 
 def apply_saved(saved: Sequence[dict[str, Any]], elements: Sequence[Any], model: Any) -> None:
-    """Gives elements the stages that were saved.
+    """Sets the saved stages on elements.
 
     Args:
         saved: what `to_saved` returned.

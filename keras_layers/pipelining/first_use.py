@@ -36,7 +36,7 @@ def learn_stages(model: IPUModel, element_spec: Any, training: bool) -> None:
 
 
 def check_none_opened(model: IPUModel, stages: list[int]) -> None:
-    """Refuses a model that has been run as a whole, and turns out to have stages.
+    """Raises if a model with stages has been run as a whole before.
 
     Args:
         model: an extended model that is not pipelined.

@@ -1,4 +1,4 @@
-"""Flattens a Keras model into one list of layer calls, ordered by stage."""
+"""Layer calls of a Keras model in one list, ordered by stage."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _number_of_inputs(model: Any) -> int:
 
 
 class _Builder:
-    """Collects the calls of a model and of those nested in it."""
+    """Builder of the list of calls of a model and of the models nested in it."""
 
     def __init__(self) -> None:
         self.calls: list[LayerCall] = []

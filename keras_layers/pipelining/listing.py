@@ -1,4 +1,4 @@
-"""Returns the current stage assignment of any kind of Keras model."""
+"""The current stage assignment of any kind of Keras model."""
 
 from __future__ import annotations
 

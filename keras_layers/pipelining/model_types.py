@@ -301,7 +301,7 @@ def nested_graph(model: Any, node: Any) -> LayerGraph:
 
 
 def check_mode(model: Any, training: bool) -> None:
-    """Refuses a model that calls other layers in this mode.
+    """Raises if a model calls other layers in this mode.
 
     Args:
         model: a subclass of `Model`.

@@ -29,7 +29,7 @@ _NOT_CALLED = {"fit": (), "evaluate": ("test_step",), "predict": ("predict_step"
 
 
 def check(model: IPUModel, mode: str) -> None:
-    """Refuses a pipelined model that cannot be run.
+    """Raises if a pipelined model cannot run.
 
     Args:
         model: a pipelined model.
@@ -67,7 +67,7 @@ batch_normalization = keras2.module("layers.normalization.batch_normalization")
 
 @contextlib.contextmanager
 def kept(model: IPUModel) -> Iterator[None]:
-    """Lets the layers of a model not update moving means and variances.
+    """Keeps the moving means and variances of a model's layers unchanged; a context.
 
     In a pipeline a mini-batch is in each stage forward and backward at different times, and only
     the optimizer changes variables.
@@ -285,7 +285,7 @@ def _of_any_batch(
 
 
 def _check_no_losses_of_batches(model: IPUModel, names: Sequence[str]) -> None:
-    """Refuses padding where its rows would count in losses and metrics that layers add."""
+    """Raises if rows of padding would count in losses and metrics that layers add."""
     if names:
         raise ValueError(
             "The data have a partial batch, or fewer batches than executions take, which a "

@@ -28,7 +28,7 @@ base_layer_utils = keras2.module("engine.base_layer_utils")
 
 
 class LayerLosses:
-    """Collects the losses of layers stage by stage, as `model.losses` does in stock Keras.
+    """Losses that layers add, by stage, as `model.losses` has them in stock Keras.
 
     Attributes:
         adding: Names of the layers that have added losses of a mini-batch.
@@ -99,7 +99,7 @@ def _handles(function: Callable[[], Any]) -> list[int]:
 
 
 class LayerMetrics:
-    """Takes results of `Layer.add_metric` to the stage that reports them.
+    """Results of `Layer.add_metric`, on their way to the stage that reports them.
 
     The variables of such a metric are on the IPU of its layer, and the last stage may be on
     another one.
@@ -135,7 +135,7 @@ class LayerMetrics:
 
     @contextlib.contextmanager
     def reported(self, results: Sequence[Any]) -> Iterator[None]:
-        """Lets the metrics have the results that were taken, in their order.
+        """Sets the results of the metrics, in their order; a context.
 
         Args:
             results: what `take` returned for all stages, passed on.
@@ -168,7 +168,7 @@ Finish = Callable[[Any, Any, Any, Any, list[tf.Tensor], list[tf.Tensor]], Any]
 
 
 class StageFunctions:
-    """Takes a mini-batch through a model, stage by stage.
+    """Stage functions that take a mini-batch through a model.
 
     A stage gets, as one flat list: the values that it or a later stage needs, losses and metrics
     of layers in the stages before, and of the mini-batch's data those that the last stage needs.

@@ -1,4 +1,4 @@
-"""Validates stage assignments when they are set and when a model runs."""
+"""Validation of stage assignments when they are set and when a model runs."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _unassigned(model: Any, element: Any) -> ValueError:
 
 
 def check_complete(model: Any) -> None:
-    """Refuses a model of which some layers are in stages and others are not.
+    """Raises if some layers of a model are in stages and others are not.
 
     Layers of models in it may get their stages later, from the assignment of this one.
 

@@ -1,4 +1,4 @@
-"""Builds the loop over mini-batches that runs a pipeline."""
+"""The loop over mini-batches that runs a pipeline."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _masked(arguments: PipelineArguments, values: list[Any]) -> list[Any] | None
 
 
 def _check_outfeed(arguments: PipelineArguments, values: list[Any]) -> None:
-    """Refuses results that have nowhere to go."""
+    """Raises if there are results and no outfeed."""
     if values and arguments.outfeed_queue is None:
         mask = ", or leave them out with outfeed_mask" if arguments.training else ""
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Runs the stages of a pipeline in order, each marked with stage, IPU and phase."""
+"""The stages of a pipeline in order, each marked with stage, IPU and phase."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def stage_scope(index: int, ipu: int) -> Iterator[None]:
 
 
 class StageRunner:
-    """Builds the forward pass of one mini-batch, in the body of the pipeline's loop.
+    """Builder of the forward pass of one mini-batch, in the body of the pipeline's loop.
 
     Attributes:
         homes: Stage and IPU of each variable that a stage uses, by `handle_key`.
@@ -102,7 +102,7 @@ class StageRunner:
 
 
 def _check_captures(graph: Any, stage: int, before: set[int]) -> None:
-    """Refuses tensors from outside that came in with a stage."""
+    """Raises if a stage has captured tensors from outside."""
     for outer, _ in graph.captures:
         if outer.dtype != dtypes.resource and id(outer) not in before:
             name = getattr(outer, "name", None) if ops.is_symbolic_tensor(outer) else repr(outer)

@@ -100,7 +100,7 @@ def of_keras_optimizers(name: str, value: Any, output: Any) -> None:
 
 
 def without_variables(name: str, value: Any, output: Any) -> None:
-    """Refuses a tape beside variables."""
+    """Raises if a tape is given beside variables."""
     if value is not None and output.variables:
         raise ValueError(
             f"{_OUTPUT}.{name} may not be used when {_OUTPUT}.variables is nonempty: what a tape "
@@ -109,7 +109,7 @@ def without_variables(name: str, value: Any, output: Any) -> None:
 
 
 def without_tape(name: str, value: Any, output: Any) -> None:
-    """Refuses variables beside a tape."""
+    """Raises if variables are given beside a tape."""
     if _is_given(value) and getattr(output, "_tape", None) is not None:
         raise ValueError(
             f"{_OUTPUT}.{name} must be empty when {_OUTPUT}.tape is used: what a tape has watched "

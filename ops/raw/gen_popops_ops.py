@@ -42,7 +42,7 @@ def ipu_cross_replica_sum(
 
 
 def ipu_assume_equal_across_replicas(input: Any, name: str | None = None) -> Any:  # noqa: A002
-    """Says that a tensor is equal on all replicas: see `cross_replica_ops`.
+    """Marks a tensor as equal on all replicas: see `cross_replica_ops`.
 
     Args:
         input: the tensor.
@@ -53,7 +53,7 @@ def ipu_assume_equal_across_replicas(input: Any, name: str | None = None) -> Any
 
 
 def ipu_all_gather(input: Any, replication_factor: int, name: str | None = None) -> Any:  # noqa: A002
-    """Gives every replica the tensors of all: see `all_to_all_op.all_gather`.
+    """Gathers the tensors of all replicas: see `all_to_all_op.all_gather`.
 
     Args:
         input: the tensor, or a list of tensors.
@@ -70,7 +70,7 @@ def ipu_all_to_all(
     number_of_replicas: int,
     name: str | None = None,
 ) -> tf.Tensor:
-    """Gives every replica a part of the tensors of all: see `all_to_all_op.all_to_all`.
+    """Exchanges parts of tensors between all replicas: see `all_to_all_op.all_to_all`.
 
     Args:
         input: the tensor.
@@ -90,7 +90,7 @@ def ipu_reduce_scatter(
     op: str = "COLLECTIVE_OP_ADD",
     name: str | None = None,
 ) -> Any:
-    """Gives each replica a slice of a reduction: see `reduce_scatter_op.reduce_scatter`.
+    """Reduces over replicas and scatters the result: see `reduce_scatter_op.reduce_scatter`.
 
     Args:
         input: the tensor, or a list of tensors.

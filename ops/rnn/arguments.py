@@ -94,7 +94,7 @@ def precise_tanh(x: tf.Tensor) -> tf.Tensor:
 
 
 def _hard_sigmoid(x: tf.Tensor) -> tf.Tensor:
-    """`clip(0.2 x + 0.5, 0, 1)`, as Keras 2 defines it."""
+    """Computes `clip(0.2 x + 0.5, 0, 1)`, as Keras 2 defines it."""
     return tf.clip_by_value(0.2 * x + 0.5, 0, 1)
 
 

@@ -146,7 +146,7 @@ class MiniBatches:
             return self._counter.assign(following)
 
     def _described(self, operation: Any) -> Any:
-        """Gives the description to an operation; eagerly there is none."""
+        """Sets the description on an operation; eagerly there is none."""
         if operation is not None:
             operation._set_attr(self._attribute, self._description)
         return operation

@@ -187,7 +187,7 @@ class InstanceExtended(IPUExtended):
         self._device = ipu_device
 
     def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
-        """All instances begin with the values of the first."""
+        """Creates a variable with the first instance's value on all instances."""
         kwargs = self.begun_alike(kwargs)
         made = super()._create_variable(next_creator, **kwargs)
         on_read = kwargs.get("synchronization") == VariableSynchronization.ON_READ

@@ -79,7 +79,7 @@ class PopDistExtended(InstanceExtended):
 
 
 class PopDistStrategy(InstanceStrategy):
-    """Runs one program on the replicas of all instances, which add their gradients up.
+    """A strategy that runs one program on the replicas of all instances, gradients summed.
 
     With one instance it is an `IPUStrategy`.
     """

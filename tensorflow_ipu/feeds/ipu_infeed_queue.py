@@ -24,7 +24,7 @@ _PREFETCH_DEPTH = Range(
 
 
 class IPUInfeedQueue:
-    """Feeds the elements of a `tf.data.Dataset` to a program, without going through Python.
+    """A queue that feeds the elements of a `tf.data.Dataset` to a program, without Python.
 
     Pass the queue to `loops.repeat` and the like, which hand each element to the loop body. With
     `R` replicas, replica `r` gets elements `r`, `R + r`, `2 * R + r`, ... Elements are read ahead
@@ -111,7 +111,7 @@ class IPUInfeedQueue:
         return self._feed.initialize()
 
     def restart(self, dataset: dataset_ops.DatasetV2) -> None:
-        """Lets programs read a dataset from its beginning, in eager mode.
+        """Restarts the queue at the beginning of a dataset, in eager mode.
 
         Elements read ahead are dropped. Programs that read the queue remain valid.
 

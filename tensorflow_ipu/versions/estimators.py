@@ -26,7 +26,7 @@ _FOR_TPUS = ("session_support", "tpu_embedding", "tpu_embedding_gradient")
 
 
 def provide(tensorflow: ModuleType) -> None:
-    """Gives TensorFlow the attribute `estimator`, unless it has one.
+    """Sets the attribute `estimator` of TensorFlow, unless it has one.
 
     Nothing of Estimators is imported before a program uses them.
 

@@ -483,12 +483,6 @@ def test_functional_losses_are_in_stage_of_tensor() -> None:
 # --- Stage assignments in configurations ---
 
 
-@pytest.fixture(autouse=True)
-def scope_saved_form() -> Iterator[None]:
-    with keras_pipelines.strategy(1).scope():
-        yield
-
-
 @pytest.mark.parametrize("kind", MODELS)
 def test_another_model_gets_the_same_stages(kind: str) -> None:
     model, other = MODELS[kind](), MODELS[kind](no_stage)
