@@ -195,64 +195,55 @@ POPXL_MODULES = {
     **{
         name: f"frontends.popxl.{name}"
         for name in (
-            *("context", "dtypes", "errors", "fp8_utils", "graph", "ir", "module", "ops"),
-            *(
-                "ops.collectives",
-                "ops.random_seed",
-                "replica_grouping",
-                "session",
-                "streams",
-                "tensor",
-            ),
-            *("random_seed", "tensor_location", "testing", "transforms", "typing_", "utils"),
-            *("ops.utils", "ops.var_updates"),
+            *("context", "dtypes", "errors", "ir", "module", "ops", "ops.collectives"),
+            *("ops.utils", "ops.var_updates", "random_seed", "replica_grouping", "session"),
+            *("streams", "tensor", "tensor_location", "transforms", "utils"),
         )
     },
+    "fp8_utils": "frontends.popxl.utils",
+    "graph": "frontends.popxl.ir",
+    "testing": "frontends.popxl.utils",
+    "typing_": "frontends.popxl.tensor",
     "tensorlocation": "frontends.popxl.tensor_location",
-    "ops.collectives.collectives": "frontends.popxl.ops.collectives.operators",
+    "ops.collectives.collectives": "frontends.popxl.ops.collectives.reductions",
     "ops.negative_log_likelihood": "frontends.popxl.ops.nn.losses",
+    "ops.random_seed": "frontends.popxl.ops.random",
 }
 
 # Modules of `popxl` with the name of a function: a path leads to the module, the attribute of the
 # package is the function. Module of `tensorflow_ipu` -> the names.
 _POPXL_FUNCTIONS = {
     "remote_buffers": "remote_buffer",
-    "transforms.autodiff": "transforms.autodiff",
-    "ops.arithmetic": "ops.add ops.div ops.fmod ops.maximum ops.mul ops.pow ops.sub",
+    "transforms.differentiation": "transforms.autodiff",
+    "ops.arithmetic": "ops.add ops.clamp ops.div ops.equal ops.fmod ops.greater ops.increment_mod"
+    " ops.logical_and ops.logical_not ops.logical_or ops.maximum ops.mul ops.pow ops.scaled_add"
+    " ops.sub ops.where",
+    "ops.calls": "ops.call",
     "ops.casts": "ops.cast ops.init ops.io_tile_copy ops.ipu_copy",
-    "ops.control.calls": "ops.call",
-    "ops.control.conditionals": "ops.conditional",
-    "ops.control.loops": "ops.repeat",
-    "ops.elements.dynamic_slices": "ops.dynamic_slice ops.dynamic_update",
-    "ops.elements.grouped": "ops.groupedgather ops.scatter_reduce",
-    "ops.elements.indexing": "ops.gather ops.onehot ops.scatter ops.tied_gather",
+    "ops.conditionals": "ops.conditional",
     "ops.elementwise": "ops.abs ops.ceil ops.cos ops.exp ops.floor ops.gelu ops.geluerf"
     " ops.isfinite ops.isinf ops.isnan ops.log ops.log2 ops.negate ops.relu ops.sign ops.sin"
     " ops.softmax ops.sqrt ops.swish ops.tanh",
     "ops.float8": "ops.pow2scale_cast_from_fp8 ops.pow2scale_cast_to_fp8",
-    "ops.host": "ops.host_load ops.host_store",
-    "ops.joining": "ops.concat ops.split",
+    "ops.host": "ops.host_load ops.host_store ops.print_tensor ops.remote_code_load"
+    " ops.remote_load ops.remote_store",
+    "ops.indexing": "ops.gather ops.groupedgather ops.onehot ops.scatter ops.scatter_reduce"
+    " ops.tied_gather",
     "ops.linear": "ops.matmul",
-    "ops.logic": "ops.equal ops.greater ops.logical_and ops.logical_not ops.logical_or ops.where",
-    "ops.misc": "ops.clamp ops.increment_mod ops.scaled_add",
-    "ops.movement": "ops.detach ops.flatten ops.identity ops.rename ops.reshape ops.squeeze"
-    " ops.transpose",
-    "ops.nn.convolution": "ops.conv",
-    "ops.nn.interpolation": "ops.interpolate",
+    "ops.loops": "ops.repeat",
+    "ops.movement": "ops.concat ops.detach ops.flatten ops.identity ops.rename ops.reshape"
+    " ops.split ops.squeeze ops.transpose",
+    "ops.nn.convolution": "ops.conv ops.conv_transpose",
+    "ops.nn.images": "ops.interpolate ops.roi_align",
     "ops.nn.losses": "ops.nll_loss",
     "ops.nn.normalization": "ops.batch_norm_inference ops.group_norm ops.layer_norm",
     "ops.nn.pooling": "ops.average_pool ops.max_pool",
-    "ops.nn.regions": "ops.roi_align",
-    "ops.nn.transposed": "ops.conv_transpose",
     "ops.optimizers": "ops.lamb_square",
-    "ops.printing": "ops.print_tensor",
-    "ops.random": "ops.dropout ops.random_normal ops.random_uniform ops.shaped_dropout",
-    "ops.random_seed": "ops.split_random_seed",
-    "ops.reductions": "ops.l1 ops.l2 ops.logsum ops.logsumexp ops.max ops.mean ops.median ops.min"
-    " ops.prod ops.sum ops.sumsquare",
-    "ops.remote": "ops.remote_code_load ops.remote_load ops.remote_store",
-    "ops.slicing": "ops.slice ops.subsample",
-    "ops.sorting": "ops.argmax ops.argmin ops.cumsum ops.histogram ops.topk",
+    "ops.random": "ops.dropout ops.random_normal ops.random_uniform ops.shaped_dropout"
+    " ops.split_random_seed",
+    "ops.reductions": "ops.argmax ops.argmin ops.cumsum ops.histogram ops.l1 ops.l2 ops.logsum"
+    " ops.logsumexp ops.max ops.mean ops.median ops.min ops.prod ops.sum ops.sumsquare ops.topk",
+    "ops.slicing": "ops.dynamic_slice ops.dynamic_update ops.slice ops.subsample",
 }
 POPXL_FUNCTION_PATHS = {
     name: f"frontends.popxl.{module}"

@@ -31,12 +31,10 @@ from tensorflow_ipu.frontends.popxl import (
     context,
     dtypes,
     errors,
-    fp8_utils,
     ops,
     random_seed,
-    testing,
+    tensor,
     transforms,
-    typing_,
     utils,
 )
 from tensorflow_ipu.frontends.popxl.context import (
@@ -75,8 +73,7 @@ from tensorflow_ipu.frontends.popxl.dtypes import (
     uint32,
     uint64,
 )
-from tensorflow_ipu.frontends.popxl.graph import Graph
-from tensorflow_ipu.frontends.popxl.ir import Ir
+from tensorflow_ipu.frontends.popxl.ir import Graph, Ir
 from tensorflow_ipu.frontends.popxl.module import Module
 from tensorflow_ipu.frontends.popxl.random_seed import create_seeds
 from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer, remote_buffer

@@ -13,8 +13,7 @@ from tensorflow_ipu.frontends.popxl.errors import UndefinedValue
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.frontends.popxl.core.op import Op
-    from tensorflow_ipu.frontends.popxl.graph import Graph
+    from tensorflow_ipu.frontends.popxl.ir import Graph, Op
 
 
 # The functions of ops are in these modules, and this one.

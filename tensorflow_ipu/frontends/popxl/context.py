@@ -1,21 +1,18 @@
-"""What holds for the ops created next: the module `popxl.context`."""
+"""Context of the ops created next: graph, IPU, name scopes; the module `popxl.context`."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tensorflow_ipu.frontends.common import user_frames
-from tensorflow_ipu.frontends.popxl.core.sequence import Sequencer
+from tensorflow_ipu.frontends.popxl.core import scopes
 from tensorflow_ipu.frontends.popxl.tensor_location import ExecutionContext
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.frontends.popxl.core.op import Op
-    from tensorflow_ipu.frontends.popxl.graph import Graph
-    from tensorflow_ipu.frontends.popxl.ir import Ir
+    from tensorflow_ipu.frontends.popxl.ir import Graph, Ir, Op
 
 __all__ = [
     "debug_context_frame_offset",
@@ -41,28 +38,11 @@ _OF_WEIGHTS = (
 )
 
 
-class _Context:
-    """The open contexts, innermost last. There is one stack of each kind in a process."""
-
-    def __init__(self) -> None:
-        self.graphs: list[Graph] = []
-        self.ipus: list[int | None] = [0]
-        self.tile_sets: list[str] = ["compute"]
-        self.names: list[str] = []
-        self.execution_contexts: list[ExecutionContext] = [ExecutionContext.Normal]
-        self.sequencer = Sequencer()
-        self.hooks: dict[int, Callable[[Op], Any]] = {}
-        self.handles = itertools.count()
-
-
-_context = _Context()
-
-
 class Context:
     """The open contexts of the process, as attributes. All objects of this class show the same."""
 
     def __repr__(self) -> str:
-        return f"Context[{len(_context.graphs)} graphs, IPU {self.ipu_id}]"
+        return f"Context[{len(scopes.OPEN.graphs)} graphs, IPU {self.ipu_id}]"
 
     @property
     def graph(self) -> Graph:
@@ -94,26 +74,26 @@ class Context:
     @property
     def ipu_id(self) -> int | None:
         """The IPU of ops created now; None where ops get no IPU."""
-        return current_ipu()
+        return scopes.current_ipu()
 
     @property
     def io_tile_set(self) -> bool:
         """Whether ops created now are on the I/O tiles."""
-        return current_tile_set() == "io"
+        return scopes.current_tile_set() == "io"
 
     @property
     def in_sequence(self) -> bool | str:
         """The mode of the innermost `popxl.in_sequence`; False outside of all."""
-        return _context.sequencer.mode
+        return scopes.OPEN.sequencer.mode
 
     @in_sequence.setter
     def in_sequence(self, mode: bool | str) -> None:
-        _context.sequencer.mode = mode
+        scopes.OPEN.sequencer.mode = mode
 
     @property
     def name_scopes(self) -> list[str]:
         """The open name scopes, outermost first."""
-        return list(_context.names)
+        return list(scopes.OPEN.names)
 
     def push_name_scope(self, name: str) -> None:
         """Opens a name scope.
@@ -121,7 +101,7 @@ class Context:
         Args:
             name: the name.
         """
-        _context.names.append(name)
+        scopes.OPEN.names.append(name)
 
     def pop_name_scope(self) -> str:
         """Closes the innermost name scope and returns its name.
@@ -129,7 +109,7 @@ class Context:
         Raises:
             IndexError: If none is open.
         """
-        return _context.names.pop()
+        return scopes.OPEN.names.pop()
 
     def register_op_created_hook(self, fn: Callable[[Op], Any]) -> int:
         """Calls a function after each op that is created, in any graph.
@@ -140,8 +120,8 @@ class Context:
         Returns:
             A handle for `remove_op_created_hook`.
         """
-        handle = next(_context.handles)
-        _context.hooks[handle] = fn
+        handle = next(scopes.OPEN.handles)
+        scopes.OPEN.hooks[handle] = fn
         return handle
 
     def remove_op_created_hook(self, handle: int) -> None:
@@ -153,9 +133,9 @@ class Context:
         Raises:
             ValueError: If there is no such hook.
         """
-        if handle not in _context.hooks:
+        if handle not in scopes.OPEN.hooks:
             raise ValueError(f"Unknown op created hook: {handle}")
-        del _context.hooks[handle]
+        del scopes.OPEN.hooks[handle]
 
 
 _shown = Context()
@@ -166,28 +146,14 @@ def get_current_context() -> Context:
     return _shown
 
 
-def created(op: Op) -> None:
-    """Shows an op to the hooks of the context; for graphs.
-
-    Args:
-        op: the new op.
-    """
-    for hook in tuple(_context.hooks.values()):
-        hook(op)
-
-
 def get_current_graph() -> Graph:
-    """Returns the graph that ops are added to: that of the innermost `with graph:`.
+    """Returns the graph of the innermost `with graph:`, which ops are added to.
 
     Raises:
         RuntimeError: Outside of all of them.
     """
-    if not _context.graphs:
-        raise RuntimeError(
-            "Trying to access the current graph, but no graph has been selected. Create ops inside "
-            "a `with` statement of a graph: `with ir.main_graph:`."
-        )
-    return _context.graphs[-1]
+    graph: Graph = scopes.current_graph()
+    return graph
 
 
 def get_main_graph() -> Graph:
@@ -211,53 +177,6 @@ def get_ir() -> Ir:
 gcg, gmg, gir = get_current_graph, get_main_graph, get_ir
 
 
-def enter_graph(graph: Graph) -> None:
-    """Makes a graph the current one.
-
-    Args:
-        graph: the graph.
-
-    Raises:
-        RuntimeError: If a graph of another Ir is the current one.
-    """
-    if _context.graphs and _context.graphs[-1].ir is not graph.ir:
-        raise RuntimeError(
-            "Cannot enter the graph: the previous context's Ir is different. Leave the graphs of "
-            "one Ir before entering those of another."
-        )
-    _context.graphs.append(graph)
-
-
-def leave_graph() -> None:
-    """Makes the graph before it the current one again."""
-    _context.graphs.pop()
-
-
-def current_ipu() -> int | None:
-    """Returns the IPU of ops created now; None if that is left open."""
-    return _context.ipus[-1]
-
-
-def current_tile_set() -> str:
-    """Returns the tile set of ops created now: "compute" or "io"."""
-    return _context.tile_sets[-1]
-
-
-def current_scopes() -> tuple[str, ...]:
-    """Returns the open name scopes, outermost first."""
-    return tuple(_context.names)
-
-
-def current_execution_context() -> ExecutionContext:
-    """Returns the program of the session that ops created now are part of."""
-    return _context.execution_contexts[-1]
-
-
-def sequencer() -> Sequencer:
-    """Returns what knows the order that the open `in_sequence` scopes ask for."""
-    return _context.sequencer
-
-
 @contextlib.contextmanager
 def ipu(ipu: int | None) -> Iterator[int | None]:
     """Puts the ops created inside on an IPU of the replica.
@@ -268,7 +187,7 @@ def ipu(ipu: int | None) -> Iterator[int | None]:
     Yields:
         The index.
     """
-    with _pushed(_context.ipus, ipu):
+    with scopes.pushed(scopes.OPEN.ipus, ipu):
         yield ipu
 
 
@@ -293,7 +212,7 @@ def on_tiles(tile_set: str) -> Iterator[None]:
     Yields:
         Nothing.
     """
-    with _pushed(_context.tile_sets, tile_set):
+    with scopes.pushed(scopes.OPEN.tile_sets, tile_set):
         yield
 
 
@@ -309,7 +228,7 @@ def execution_context(execution_context: ExecutionContext) -> Iterator[None]:
         Nothing.
     """
     part = execution_context if execution_context in _OF_WEIGHTS else ExecutionContext.Normal
-    with _pushed(_context.execution_contexts, part):
+    with scopes.pushed(scopes.OPEN.execution_contexts, part):
         yield
 
 
@@ -326,8 +245,8 @@ def name_scope(name: str) -> Iterator[list[str]]:
     Yields:
         The open scopes, outermost first.
     """
-    with _pushed(_context.names, name):
-        yield list(_context.names)
+    with scopes.pushed(scopes.OPEN.names, name):
+        yield list(scopes.OPEN.names)
 
 
 @contextlib.contextmanager
@@ -346,7 +265,7 @@ def in_sequence(mode: bool | str = True) -> Iterator[None]:
     """
     if mode is None:
         raise TypeError("`None` cannot be passed to in_sequence. Expected: True, False or 'pass'.")
-    with _context.sequencer.scope(mode):
+    with scopes.OPEN.sequencer.scope(mode):
         yield
 
 
@@ -365,7 +284,7 @@ def debug_context_frame_offset(i: int) -> Iterator[None]:
 
 
 def op_debug_context(name: str | Callable[..., Any]) -> Any:
-    """Makes a function one whose ops are reported at the line of its call.
+    """Decorator: attributes the function's ops to the caller's line in reports.
 
     Args:
         name: a name for debug information; or the function, as a decorator without arguments.
@@ -380,12 +299,3 @@ def op_debug_context(name: str | Callable[..., Any]) -> Any:
         return call
 
     return decorate(name) if callable(name) else decorate
-
-
-@contextlib.contextmanager
-def _pushed(stack: list[Any], value: Any) -> Iterator[None]:
-    stack.append(value)
-    try:
-        yield
-    finally:
-        stack.pop()

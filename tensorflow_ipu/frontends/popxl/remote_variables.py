@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from tensorflow_ipu.frontends.popxl import context, dtypes
-from tensorflow_ipu.frontends.popxl.ops.remote import remote_load, remote_store
+from tensorflow_ipu.frontends.popxl.ops.host import remote_load, remote_store
 from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer, remote_buffer
 from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
 from tensorflow_ipu.frontends.popxl.tensor import HostTensor, Tensor, Variable, variable

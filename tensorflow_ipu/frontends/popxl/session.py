@@ -15,16 +15,8 @@ from tensorflow_ipu.frontends.common import executable_cache, profiles
 from tensorflow_ipu.frontends.common.errors import poplar_application_runtime_error
 from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.popxl import devices
-from tensorflow_ipu.frontends.popxl.graph import reachable
-from tensorflow_ipu.frontends.popxl.ir import Ir
-from tensorflow_ipu.frontends.popxl.lowering import (
-    ambiguity,
-    cached_programs,
-    copies,
-    host_values,
-    programs,
-    uses,
-)
+from tensorflow_ipu.frontends.popxl.ir import Ir, reachable
+from tensorflow_ipu.frontends.popxl.lowering import checks, programs, uses, weights
 from tensorflow_ipu.frontends.popxl.lowering.transfers import Transfers
 from tensorflow_ipu.frontends.popxl.ops.float8 import OUT_OF_RANGE
 from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
@@ -82,9 +74,9 @@ class Session:
         self._device = devices.choose(device_desc, ipus, ir.instances)
         if ir.session_options.value("enableInplaceAmbiguityChecking"):
             for graph in reachable(ir.main_graph):
-                ambiguity.check(graph)
+                checks.check_order(graph)
         for graph in reachable(ir.main_graph)[1:]:
-            copies.warn(graph)
+            checks.warn_of_copies(graph)
         ir.close()
         self.ir_ = ir
         self._weights_to_host_on_exit = weights_to_host_on_exit
@@ -94,7 +86,7 @@ class Session:
         self._program: programs.Program | None = None
         self._transfers = Transfers(ir)
         self._all_variables = ir.main_graph.variables
-        if not all(map(host_values.is_writable, self._all_variables)):
+        if not all(map(weights.is_writable, self._all_variables)):
             self._weights_to_host_on_exit = False
         ir.session_options.warn_of_ignored()
         if self._cache_folder is None:
@@ -238,7 +230,7 @@ class Session:
         """
         self._attached("weights_to_host")
         for variable in self._all_variables:
-            host_values.check_writable(variable)
+            weights.check_writable(variable)
         self._fetch()
 
     def _fetch(self) -> None:
@@ -246,8 +238,8 @@ class Session:
         program = self._attached("get_tensor_data")
         with eager_context.eager_mode():
             found = program.read_variables()
-        for variable in filter(host_values.is_writable, self._all_variables):
-            host_values.update(variable, found.get(variable))
+        for variable in filter(weights.is_writable, self._all_variables):
+            weights.update(variable, found.get(variable))
         _log.debug("Writing weights to host complete.")
 
     def get_tensor_data(self, tensor: Constant | Variable) -> np.ndarray:
@@ -282,10 +274,10 @@ class Session:
             if not isinstance(tensor, (Constant, Variable)):
                 raise TypeError(f"{tensor!r} is not of type Constant or Variable.")
         if self.is_attached and any(
-            not tensor.in_sync_with_ipu and host_values.is_writable(tensor) for tensor in tensors
+            not tensor.in_sync_with_ipu and weights.is_writable(tensor) for tensor in tensors
         ):
             self._fetch()
-        return {tensor: host_values.host_value(tensor) for tensor in tensors}
+        return {tensor: weights.host_value(tensor) for tensor in tensors}
 
     def write_variable_data(self, tensor: Variable, tensor_value: HostTensor) -> None:
         """Gives a variable a value: on the host, and on the device while attached.
@@ -314,7 +306,7 @@ class Session:
             ValueError: If the shape differs.
             NotImplementedError: If the values of all replicas come to the host.
         """
-        values = {tensor: host_values.value_for(tensor, value) for tensor, value in tensors.items()}
+        values = {tensor: weights.value_for(tensor, value) for tensor, value in tensors.items()}
         for tensor, value in values.items():
             tensor.data[...] = value
             tensor.on_replicas = None
@@ -378,7 +370,7 @@ class Session:
         if folder is not None:
             changed = sorted(map(repr, options.changed_in_program().items()))
             text = repr((self._device, changed))
-            executable, is_kept = cached_programs.prepare(program.cluster, ordinal, folder, text)
+            executable, is_kept = programs.prepare_cached(program.cluster, ordinal, folder, text)
         elif any(name.startswith("autoReport.") for name in engine):
             executable, _ = requests.compile_ahead(program.cluster, ordinal)
         if executable is not None:

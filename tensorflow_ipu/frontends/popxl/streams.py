@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tensorflow_ipu.frontends.popxl import context, dtypes
+from tensorflow_ipu.frontends.popxl import dtypes
+from tensorflow_ipu.frontends.popxl.core import scopes
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
-from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 __all__ = ["DeviceToHostStream", "HostToDeviceStream", "d2h_stream", "h2d_stream"]
 
@@ -15,7 +15,7 @@ __all__ = ["DeviceToHostStream", "HostToDeviceStream", "d2h_stream", "h2d_stream
 class _Stream:
     """A stream of tensors of one shape and type, each replica's in a lane of its own."""
 
-    _tensor: Tensor
+    _tensor: Any
 
     def __init__(self) -> None:
         raise NotImplementedError(
@@ -35,10 +35,10 @@ class _Stream:
             name: its name.
             default: beginning of its name if there is none.
         """
-        main = context.get_main_graph()
+        main = scopes.current_graph().main_graph
         stream = object.__new__(cls)
         spec = TensorSpec(tuple(shape), dtypes.of_device(dtype))
-        stream._tensor = main.add_tensor(Tensor.create(main, main.new_id(name or default), spec))
+        stream._tensor = main.new_tensor(name or default, spec)
         return stream
 
     def __repr__(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
+from tensorflow_ipu.frontends.popxl.core import scopes
 
 __all__ = [
     "GraphCache",
@@ -65,7 +66,7 @@ def key_of(fn: Any, args: Any, kwargs: Any) -> Any:
     """
     build = fn.build if isinstance(fn, popxl.Module) else fn
     arguments = tuple((p.name, _frozen(value, p)) for p, value in _arguments(build, args, kwargs))
-    place = (popxl.context.current_ipu(), popxl.context.current_tile_set())
+    place = (scopes.current_ipu(), scopes.current_tile_set())
     return (popxl.gir(), hash(fn), place, arguments)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Union
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops, transforms
-from tensorflow_ipu.frontends.popxl.core.integers import as_int
+from tensorflow_ipu.frontends.popxl.core.shapes import as_int
 from tensorflow_ipu.frontends.popxl_addons.dot_tree import DotTree
 from tensorflow_ipu.frontends.popxl_addons.graph import GraphWithNamedArgs
 from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors

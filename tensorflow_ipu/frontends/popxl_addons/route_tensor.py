@@ -5,7 +5,7 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 from tensorflow_ipu.frontends import popxl
-from tensorflow_ipu.frontends.popxl.graph import reachable
+from tensorflow_ipu.frontends.popxl.ir import reachable
 from tensorflow_ipu.frontends.popxl.transforms import add_input
 
 __all__ = ["called_graph_paths", "is_subgraph", "route_tensor_into_graph"]

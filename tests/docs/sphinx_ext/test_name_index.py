@@ -27,7 +27,7 @@ IPU = "tensorflow.python.ipu"
         ("popxl.Variable.shape", "popxl.Tensor.shape"),
         ("popxl.tensor.Tensor", "popxl.Tensor"),
         ("popxl.addons.NamedTensors", "popxl_addons.NamedTensors"),
-        ("tensorflow_ipu.frontends.popxl.graph.graphs.Graph", "popxl.Graph"),
+        ("tensorflow_ipu.frontends.popxl.ir.Graph", "popxl.Graph"),
         ("popart_core.DataFlow", "popart.DataFlow"),
         ("tf.Tensor", None),
         ("run", None),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from tensorflow_ipu.frontends.popxl.core.op import Op
+from tensorflow_ipu.frontends.popxl.ir import Op
 
 # Class -> the types of ops that it stands for, those that write into an input among them.
 _TYPES = {

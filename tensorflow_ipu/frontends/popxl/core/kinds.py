@@ -100,7 +100,7 @@ class OpKind:
 
 
 KINDS: dict[str, OpKind] = {}
-# What the operators and methods of tensors call, by name. Tensors know of no op.
+# Implementations of methods of tensors and Irs, by name. The classes of the IR know of no op.
 _functions: dict[str, Callable[..., Any]] = {}
 
 
@@ -146,8 +146,8 @@ def in_place(kind: OpKind, infer: Infer | None = None, listed: str | None = None
     )
 
 
-def tensor_method(name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes a function one that operators and methods of tensors call (`function`).
+def ir_method(name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: makes a function the implementation of a method of the IR (`function`).
 
     Args:
         name: what they call it; the name of the function by default.

@@ -26,7 +26,7 @@ from tensorflow_ipu.frontends.common.option_groups import (
     ExperimentalSettings,
     ReplicatedCollectivesSettings,
 )
-from tensorflow_ipu.frontends.popxl.core.integers import as_int
+from tensorflow_ipu.frontends.popxl.core.shapes import as_int
 from tensorflow_ipu.util.notices import warn_once
 
 _PROPORTION, _PARTIALS = "availableMemoryProportion", "partialsType"

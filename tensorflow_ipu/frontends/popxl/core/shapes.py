@@ -1,7 +1,8 @@
-"""Rules for the shapes and types of results, which several families of ops share."""
+"""Checks of integers, and rules for the shapes that ops have in common."""
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,19 @@ from tensorflow_ipu.frontends.popxl import dtypes
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 
+
+def as_int(value: Any) -> int | None:
+    """Returns an integer of Python or NumPy as an int; None for a bool or anything else.
+
+    Args:
+        value: the argument.
+    """
+    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return int(value) if is_integer else None
+
+
 Specs = Sequence[TensorSpec]
+
 
 # What messages call the types, as the IR's own text does.
 _TYPE_NAMES = {"float32": "FLOAT", "float16": "FLOAT16", "float64": "DOUBLE"}

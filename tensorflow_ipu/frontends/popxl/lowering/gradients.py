@@ -14,8 +14,8 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind
-from tensorflow_ipu.frontends.popxl.core.op import Op
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.ir import Op
 from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
 
 

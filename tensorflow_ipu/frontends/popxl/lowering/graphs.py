@@ -1,30 +1,125 @@
-"""`Lowering`: puts the ops of one graph into the TensorFlow function that is being built."""
+"""`Lowering`: graphs as TensorFlow functions, one for each called graph."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import tensorflow as tf
+from tensorflow.python.eager.polymorphic_function import atomic_function
+from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
+from tensorflow.python.framework import func_graph as func_graph_lib
 
 from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler import source_map
+from tensorflow_ipu.compiler.ir import composite_calls
+from tensorflow_ipu.compiler.ir.program import OUTLINED_PREFIX
 from tensorflow_ipu.compiler.source_map import SourceLocation
-from tensorflow_ipu.frontends.popxl.graph import Graph
-from tensorflow_ipu.frontends.popxl.lowering import composites, hints, layers, places
+from tensorflow_ipu.frontends.popxl.ir import Graph, Op, reachable, storage_of
+from tensorflow_ipu.frontends.popxl.lowering import hints, uses
 from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
-from tensorflow_ipu.frontends.popxl.lowering.values import Values
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor
 
 if TYPE_CHECKING:
     from tensorflow_ipu.feeds.native_feeds import ArrayInfeed, ArrayOutfeed
-    from tensorflow_ipu.frontends.popxl.core.op import Op
-    from tensorflow_ipu.frontends.popxl.lowering.functions import GraphFunction
-    from tensorflow_ipu.frontends.popxl.lowering.remote import RemoteMemory
+    from tensorflow_ipu.frontends.popxl.lowering.transfers import RemoteMemory
     from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer
     from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
+
+
+class Values:
+    """The TensorFlow tensor that each tensor of a graph holds now.
+
+    To write gives a new TensorFlow tensor to all tensors that have storage of their own and are
+    written; views are read from those. So nothing in the program is modified in place.
+    """
+
+    def __init__(self, initial: Callable[[Tensor], Any]) -> None:
+        """Starts with no values.
+
+        Args:
+            initial: returns the value of a variable or constant that is read first.
+        """
+        self._initial = initial
+        self._held: dict[Tensor, Any] = {}
+        # Views, with the values that they were read from.
+        self._read: dict[Tensor, tuple[list[Any], Any]] = {}
+
+    def define(self, tensor: Tensor, value: Any) -> None:
+        """Sets the value of a tensor with storage of its own, when it is made.
+
+        Args:
+            tensor: the tensor.
+            value: its value.
+        """
+        self._held[tensor] = value
+
+    def read(self, tensor: Tensor) -> Any:
+        """Returns what a tensor holds now.
+
+        Args:
+            tensor: the tensor.
+        """
+        if tensor.view is None:
+            if tensor not in self._held:
+                self._held[tensor] = self._initial(tensor)
+            return self._held[tensor]
+        roots = [self.read(root) for root in storage_of(tensor)]
+        known = self._read.get(tensor)
+        if known is None or any(a is not b for a, b in zip(known[0], roots)):
+            known = roots, tensor.view.read([self.read(source) for source in tensor.sources])
+            self._read[tensor] = known
+        return known[1]
+
+    def write(self, tensor: Tensor, value: Any) -> None:
+        """Writes into a tensor, and so into all that share its storage.
+
+        Args:
+            tensor: the tensor.
+            value: the value.
+        """
+        if tensor.view is None:
+            self._held[tensor] = value
+            return
+        before = [self.read(source) for source in tensor.sources]
+        for source, written in zip(tensor.sources, tensor.view.write(before, value)):
+            self.write(source, written)
+
+
+def _composite_of(op: Op) -> Mapping[str, Any] | None:
+    """Returns what a plan takes an op for, as `COMPOSITE_ATTRIBUTE` says it; None for itself.
+
+    Args:
+        op: the op.
+    """
+    if op.kind.composite is None:
+        return None
+    specs = [tensor.spec for tensor in op.inputs]
+    found: Mapping[str, Any] | None = op.kind.composite(specs, **op.attributes)
+    return found
+
+
+def _call_composite(op: Op, said: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
+    """Puts what an op computes into a function of its own, and calls that in the one in scope.
+
+    Args:
+        op: the op, which only computes.
+        said: what a plan takes it for.
+        inputs: what its inputs hold.
+
+    Returns:
+        The results, as `OpKind.compute` returns them.
+    """
+    compute = op.kind.compute
+    if compute is None:
+        raise AssertionError(f"{op!r} has no `compute` to put into a function.")
+    name = f"popxl_{op.kind.type}_{op.graph.ir.id}_{op.id}"
+    computed = functools.partial(compute, **op.attributes)
+    return composite_calls.call(name, computed, inputs, lambda _: said)
 
 
 class Surroundings(Protocol):
@@ -35,7 +130,7 @@ class Surroundings(Protocol):
         """Whether the program uses more than one IPU."""
 
     @property
-    def places(self) -> places.Places:
+    def places(self) -> uses.Places:
         """The IPUs that tensors are on."""
 
     def read_state(self, tensor: Tensor) -> Any:
@@ -161,13 +256,13 @@ class Lowering:
         """
         if op.kind.compute is None:
             raise AssertionError(f"{op!r} has neither `compute` nor `lower`.")
-        said = composites.said_of(op)
+        said = _composite_of(op)
         with self.effects_of(op.kind.effect) as done:
             if said is None:
                 results = op.kind.compute(*inputs, **op.attributes)
                 results = list(results) if isinstance(results, (list, tuple)) else [results]
             else:
-                results = composites.call(op, said, inputs)
+                results = _call_composite(op, said, inputs)
             done.extend(result.op for result in results)
         self.define_outputs(op, results)
 
@@ -181,7 +276,7 @@ class Lowering:
         """Reads a tensor that lasts from run to run, in a scope of its own: it has a layer."""
         graph = tf.compat.v1.get_default_graph()
         scope = "Read." + re.sub(r"[^\w.]", "_", tensor.id)
-        source_map.declare(graph, scope, self._site, "/".join(layers.owner_of(tensor)))
+        source_map.declare(graph, scope, self._site, "/".join(hints.owner_of(tensor)))
         with graph.name_scope(scope + "/"), self.beside(tensor):
             return self.program.read_state(tensor)
 
@@ -201,7 +296,7 @@ class Lowering:
         Args:
             tensor: the tensor.
         """
-        return self._on(places.home_of(tensor) if self.program.is_sharded else None)
+        return self._on(uses.home_of(tensor) if self.program.is_sharded else None)
 
     def at_end(self, tensor: Tensor) -> contextlib.AbstractContextManager[None]:
         """Returns the scope of the IPU that has a tensor when its graph has run.
@@ -239,3 +334,102 @@ def _check(op: Op, tensor: Tensor, value: Any) -> None:
             f"{op!r} makes {value.dtype.name}{tuple(value.shape)}, where its record says "
             f"{tensor.dtype.name}{tensor.shape}."
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class GraphFunction:
+    """A graph as a function of TensorFlow.
+
+    Attributes:
+        graph: The graph.
+        modified: Positions of the inputs that it writes.
+        has_effects: Whether it does more than compute.
+        function: Takes the inputs; returns the outputs, then the last values of `modified`, then
+            a number if there would be no result.
+    """
+
+    graph: Graph
+    modified: tuple[int, ...]
+    has_effects: bool
+    function: ConcreteFunction
+
+    def call(self, inputs: Sequence[Any]) -> tuple[list[Any], dict[int, Any], Any]:
+        """Calls it in the function that is being built.
+
+        Args:
+            inputs: values of the inputs.
+
+        Returns:
+            The outputs, the last values of the modified inputs by position, and the operation that
+            ends with all effects.
+        """
+        captured = self.function.graph.external_captures  # remote buffers
+        results = list(self.function._call_flat(list(inputs), captured))
+        count = len(self.graph.outputs)
+        return (
+            results[:count],
+            dict(zip(self.modified, results[count:])),
+            results[0].op,
+        )
+
+
+def make_function(graph: Graph, program: Surroundings) -> GraphFunction:
+    """Makes the function of a graph.
+
+    Args:
+        graph: the graph.
+        program: the program that it is part of.
+    """
+    modified = modified_inputs(graph)
+    name = re.sub(r"\W+", "_", graph.id).strip("_") or "main"
+
+    def build(*placeholders: Any) -> list[Any]:
+        lowering = Lowering(graph, program)
+        for tensor, placeholder in zip(graph.inputs, placeholders):
+            lowering.values.define(tensor, placeholder)
+        lowering.run()
+        kept = [*graph.outputs, *(graph.inputs[position] for position in modified)]
+        with tf.control_dependencies(lowering.effects):
+            results = [_result(lowering, tensor) for tensor in kept]
+            return results or [tf.constant(0)]
+
+    specs = [
+        tf.TensorSpec(tensor.shape, tf_type(tensor.dtype), re.sub(r"\W", "_", f"in_{tensor.name}"))
+        for tensor in graph.inputs
+    ]
+    traced = func_graph_lib.func_graph_from_py_func(
+        name, build, specs, {}, add_control_dependencies=False
+    )
+    unique = f"{OUTLINED_PREFIX}popxl_{name}_{graph.ir.id}"
+    atomic = atomic_function.from_func_graph(unique, traced, {})
+    function = ConcreteFunction(atomic, shared_func_graph=True)
+    return GraphFunction(graph, modified, has_effects(graph), function)
+
+
+def _result(lowering: Lowering, tensor: Tensor) -> Any:
+    """What a graph hands out for a tensor, where the tensor is at the end."""
+    value = lowering.values.read(tensor)
+    with lowering.at_end(tensor):
+        return tf.identity(value)
+
+
+def has_effects(graph: Graph) -> bool:
+    """Returns whether a graph, or one that it calls, does more than compute."""
+    return any(op.kind.effect for called in reachable(graph) for op in called.ops)
+
+
+def written(graph: Graph) -> list[Tensor]:
+    """Returns the tensors with storage of their own that ops of a graph write."""
+    roots = [
+        root
+        for op in graph.ops
+        for position in op.writes
+        for root in storage_of(op.inputs[position])
+    ]
+    return list(dict.fromkeys(roots))
+
+
+def modified_inputs(graph: Graph) -> tuple[int, ...]:
+    """Returns the positions of the inputs of a graph that its ops write."""
+    found = set(written(graph))
+    return tuple(i for i, tensor in enumerate(graph.inputs) if tensor in found)

@@ -1,30 +1,35 @@
-"""`Program`: the main graph as a Cluster, with its variables and feeds."""
+"""`Program`: the main graph as a Cluster, and its compiled form in files of a cache."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.api import scopes
-from tensorflow_ipu.compiler import launch, source_map, trace
+from tensorflow_ipu.compiler import fingerprint, launch, requests, source_map, store, trace
 from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.compiler.ir import program as ir_program
 from tensorflow_ipu.feeds.native_feeds import ArrayInfeed, ArrayOutfeed
-from tensorflow_ipu.frontends.popxl.core.op import Op
-from tensorflow_ipu.frontends.popxl.graph import Graph
-from tensorflow_ipu.frontends.popxl.ir import Ir
-from tensorflow_ipu.frontends.popxl.lowering import functions, hints, remote, uses, weights
+from tensorflow_ipu.frontends.common import executable_cache
+from tensorflow_ipu.frontends.popxl.ir import Graph, Ir, Op
+from tensorflow_ipu.frontends.popxl.lowering import graphs, hints, transfers, uses, weights
 from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
-from tensorflow_ipu.frontends.popxl.lowering.places import Places
 from tensorflow_ipu.frontends.popxl.lowering.types import plain, tf_type
+from tensorflow_ipu.frontends.popxl.lowering.uses import Places
 from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer
 from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, Variable
 from tensorflow_ipu.frontends.popxl.tensor_location import ExecutionContext
+from tensorflow_ipu.util import archives, private_files
 
 # What a launch of a program with several parts does, and its number.
 _PARTS = (
@@ -55,7 +60,7 @@ class Program:
         self._ipus = uses.ipus_used(ir)
         self.is_sharded = self._ipus > 1
         self.places = Places()
-        self._functions: dict[Graph, functions.GraphFunction] = {}
+        self._functions: dict[Graph, graphs.GraphFunction] = {}
         self._infeeds: dict[HostToDeviceStream, ArrayInfeed] = {}
         self._outfeeds: dict[DeviceToHostStream, ArrayOutfeed] = {}
         self._reads: dict[Tensor, Any] = {}
@@ -64,7 +69,7 @@ class Program:
         different = [variable for variable in used if weights.needs_lanes(variable)]
         self._weights = weights.Weights(different, ordinal) if different else None
         with tf.device(self.device):
-            self._remote = {b: remote.RemoteMemory(b) for b in uses.used_buffers(ir)}
+            self._remote = {b: transfers.RemoteMemory(b) for b in uses.used_buffers(ir)}
             self._state = {
                 tensor: _variable(tensor) for tensor in (*used, *uses.kept_tensors(ir.main_graph))
             }
@@ -149,14 +154,14 @@ class Program:
             self._reads[tensor] = self._state[tensor].read_value()
         return self._reads[tensor]
 
-    def remote(self, buffer: RemoteBuffer) -> remote.RemoteMemory:
+    def remote(self, buffer: RemoteBuffer) -> transfers.RemoteMemory:
         """Returns what holds the entries of a remote buffer."""
         return self._remote[buffer]
 
-    def function(self, graph: Graph) -> functions.GraphFunction:
+    def function(self, graph: Graph) -> graphs.GraphFunction:
         """Returns the function of a graph that is called."""
         if graph not in self._functions:
-            self._functions[graph] = functions.make(graph, self)
+            self._functions[graph] = graphs.make_function(graph, self)
         return self._functions[graph]
 
     def infeed(self, stream: HostToDeviceStream) -> ArrayInfeed:
@@ -293,3 +298,46 @@ def _variable(tensor: Tensor) -> tf.Variable:
 def _fit(name: str) -> str:
     """Returns a name as TensorFlow takes it."""
     return "".join(c if c.isalnum() or c in "_./" else "_" for c in name).lstrip("_./") or "t"
+
+
+_MEMBER = "popxl.json"
+
+
+def prepare_cached(
+    cluster: Cluster, ordinal: int, folder: str, described: str
+) -> tuple[Executable, bool]:
+    """Compiles a program, and keeps it in a cache unless it is there.
+
+    Args:
+        cluster: the program.
+        ordinal: of the TensorFlow device.
+        folder: of the cache; made if it is missing.
+        described: what the program depends on besides: device and options.
+
+    Returns:
+        The compiled program, and whether it was in the cache.
+
+    Raises:
+        OSError: If the file cannot be written.
+        tf.errors.OpError: As at the first run of a program.
+    """
+    traced = ir_program.Program.from_library(cluster.library(), cluster.entry)
+    digest = hashlib.sha256(
+        fingerprint.fingerprint(traced, described.encode()).encode()
+    ).hexdigest()
+
+    def check(path: Path) -> None:
+        with archives.reading(path, "an executable of a session of PopXL") as archive:
+            found = archives.read_json(archive, _MEMBER).get("program")
+            if found != digest:
+                raise ValueError(f"it is that of another program, {found}")
+
+    entry = executable_cache.Entry(folder, digest)
+    is_there = entry.is_there(check)
+    if not is_there:
+        executable_cache.log_compiling()
+    executable, _ = requests.compile_ahead(cluster, ordinal)
+    if not is_there:
+        private_files.make_folder(folder)
+        store.save(executable, entry.path, {_MEMBER: json.dumps({"program": digest}).encode()})
+    return executable, is_there

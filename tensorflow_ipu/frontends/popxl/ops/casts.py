@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
-from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register, tensor_method
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, ir_method, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import UndefinedValue
 from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
@@ -93,7 +93,7 @@ def io_tile_copy(t: Tensor) -> Tensor:
         return building.add(_IO_TILE_COPY, t)
 
 
-@tensor_method()
+@ir_method()
 def ipu_copy(t: Tensor, destination: int, source: int | None = None) -> Tensor:
     """Returns a copy of a tensor on another IPU.
 

@@ -13,11 +13,11 @@ from tensorflow_ipu.frontends.popxl.core.kinds import (
     Gradient,
     OpKind,
     in_place,
+    ir_method,
     register,
-    tensor_method,
 )
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
-from tensorflow_ipu.frontends.popxl.ops import arithmetic, logic, movement
+from tensorflow_ipu.frontends.popxl.ops import arithmetic, movement
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, constant
 
 
@@ -207,8 +207,8 @@ def isfinite(t: Tensor) -> Tensor:
     Args:
         t: the tensor.
     """
-    infinite_or_none = logic.logical_or(isnan(t), isinf(t))
-    return movement.identity(logic.logical_not(infinite_or_none), "isfinite_out")
+    infinite_or_none = arithmetic.logical_or(isnan(t), isinf(t))
+    return movement.identity(arithmetic.logical_not(infinite_or_none), "isfinite_out")
 
 
 def isinf(t: Tensor) -> Tensor:
@@ -248,7 +248,7 @@ def log2(t: Tensor) -> Tensor:
     return arithmetic.div(log(t), log(constant(2, t.dtype)))
 
 
-@tensor_method()
+@ir_method()
 def negate(t: Tensor) -> Tensor:
     """Returns each element with the other sign.
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
-from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register, tensor_method
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, ir_method, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
@@ -58,7 +58,7 @@ def product(lhs: Any, rhs: Any, output_type: dtypes.dtype | None = None, **_: An
 _MATMUL = register(OpKind("MatMul", product_spec, product))
 
 
-@tensor_method()
+@ir_method()
 def matmul(
     lhs: Tensor,
     rhs: Tensor,

@@ -1,20 +1,17 @@
-"""Shapes and the order of axes: reshaping and transposing."""
+"""Ops that move elements: reshape, transpose, concat, split, and their views."""
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popxl import building
 from tensorflow_ipu.frontends.popxl.core import shapes, views
-from tensorflow_ipu.frontends.popxl.core.kinds import (
-    Gradient,
-    OpKind,
-    register,
-    tensor_method,
-)
+from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, ir_method, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
@@ -36,11 +33,19 @@ def _transpose_spec(specs: shapes.Specs, permutation: tuple[int, ...]) -> list[T
 
 
 _DETACH = register(OpKind("Detach", shapes.same, tf.identity, Gradient.CUT))
+
+
 _DETACH_ = register(
     OpKind("DetachInplace", shapes.same, lambda t: [], Gradient.CUT, view=views.whole)
 )
+
+
 _IDENTITY = register(OpKind("Identity", shapes.same, tf.identity))
+
+
 _RESHAPE = register(OpKind("Reshape", _reshape_spec, lambda t, shape: tf.reshape(t, shape)))
+
+
 _RESHAPE_ = register(
     OpKind(
         "ReshapeInplace",
@@ -49,9 +54,13 @@ _RESHAPE_ = register(
         view=lambda specs, shape: views.Reshaped(shape),
     )
 )
+
+
 _TRANSPOSE = register(
     OpKind("Transpose", _transpose_spec, lambda t, permutation: tf.transpose(t, permutation))
 )
+
+
 _TRANSPOSE_ = register(
     OpKind(
         "TransposeInplace",
@@ -62,7 +71,7 @@ _TRANSPOSE_ = register(
 )
 
 
-@tensor_method()
+@ir_method()
 def detach(t: Tensor) -> Tensor:
     """Returns a tensor that passes no gradient on.
 
@@ -72,7 +81,7 @@ def detach(t: Tensor) -> Tensor:
     return building.add(_DETACH, t)
 
 
-@tensor_method()
+@ir_method()
 def detach_(t: Tensor) -> Tensor:
     """Returns a view of a tensor that passes no gradient on.
 
@@ -82,7 +91,7 @@ def detach_(t: Tensor) -> Tensor:
     return building.add(_DETACH_, t)
 
 
-@tensor_method()
+@ir_method()
 def flatten(t: Tensor) -> Tensor:
     """Returns a tensor with one dimension.
 
@@ -92,7 +101,7 @@ def flatten(t: Tensor) -> Tensor:
     return reshape(t, (-1,))
 
 
-@tensor_method()
+@ir_method()
 def flatten_(t: Tensor) -> Tensor:
     """Returns a view of a tensor with one dimension.
 
@@ -123,7 +132,7 @@ def rename(t: Tensor, output_name: str | None = None) -> Tensor:
     return identity(t, output_name)
 
 
-@tensor_method()
+@ir_method()
 def reshape(t: Tensor, shape: Sequence[int]) -> Tensor:
     """Returns a tensor in another shape.
 
@@ -138,7 +147,7 @@ def reshape(t: Tensor, shape: Sequence[int]) -> Tensor:
     return building.add(_RESHAPE, t, shape=_full_shape(t, shape))
 
 
-@tensor_method()
+@ir_method()
 def reshape_(t: Tensor, shape: Sequence[int]) -> Tensor:
     """Returns a view of a tensor in another shape.
 
@@ -178,7 +187,7 @@ def squeeze(t: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     return building.add(_RESHAPE, t, shape=shape)
 
 
-@tensor_method()
+@ir_method()
 def transpose(t: Tensor, permutation: Iterable[int] | None = None) -> Tensor:
     """Returns a tensor with its axes in another order.
 
@@ -192,7 +201,7 @@ def transpose(t: Tensor, permutation: Iterable[int] | None = None) -> Tensor:
     return building.add(_TRANSPOSE, t, permutation=_permutation(t, permutation))
 
 
-@tensor_method()
+@ir_method()
 def transpose_(t: Tensor, permutation: Iterable[int] | None = None) -> Tensor:
     """Returns a view of a tensor with its axes in another order.
 
@@ -241,3 +250,114 @@ def _permutation(t: Tensor, permutation: Iterable[int] | None) -> tuple[int, ...
             f"A permutation must have each of the {t.rank} axes once. Received: {order}"
         )
     return order
+
+
+def _concat_spec(specs: shapes.Specs, axis: int) -> list[TensorSpec]:
+    first = specs[0]
+    axis = shapes.positive_axis(axis, first.rank, "Concat")
+    for spec in specs[1:]:
+        others = [(a, b) for i, (a, b) in enumerate(zip(first.shape, spec.shape)) if i != axis]
+        if spec.rank != first.rank or any(a != b for a, b in others):
+            raise popart_exception(
+                f"Concat along the axis {axis}: other dimensions must be equal. Received: "
+                f"{[spec.shape for spec in specs]}"
+            )
+    whole = sum(spec.shape[axis] for spec in specs)
+    return [first.with_shape((*first.shape[:axis], whole, *first.shape[axis + 1 :]))]
+
+
+def _split_spec(specs: shapes.Specs, splits: tuple[int, ...], axis: int) -> list[TensorSpec]:
+    (spec,) = specs
+    shape = spec.shape
+    if sum(splits) != shape[axis]:
+        raise popart_exception(
+            f"Split: the splits {splits} do not add up to {shape[axis]}, the size of the axis "
+            f"{axis}."
+        )
+    return [spec.with_shape((*shape[:axis], size, *shape[axis + 1 :])) for size in splits]
+
+
+def _split(t: Any, splits: tuple[int, ...], axis: int) -> list[Any]:
+    return list(tf.split(t, list(splits), axis))
+
+
+_CONCAT = register(OpKind("Concat", _concat_spec, lambda *ts, axis: tf.concat(list(ts), axis)))
+
+
+_CONCAT_ = register(
+    OpKind(
+        "ConcatInplace",
+        _concat_spec,
+        lambda *ts, axis: [],
+        view=lambda specs, axis: views.Joined(axis % specs[0].rank),
+    )
+)
+
+
+_SPLIT = register(OpKind("Split", _split_spec, _split))
+
+
+def concat(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """Returns tensors joined along an axis.
+
+    Args:
+        ts: tensors of one type, whose other dimensions are equal.
+        axis: the axis; negative ones count from the last.
+
+    Raises:
+        ValueError: If types differ.
+        popart.popart_exception: If shapes do not fit.
+    """
+    return building.add(_CONCAT, *_same_type(ts), axis=axis)
+
+
+def concat_(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """Returns tensors joined along an axis as a view: what is written into it goes to them.
+
+    Args:
+        ts: tensors of one type, whose other dimensions are equal.
+        axis: the axis; negative ones count from the last.
+
+    Raises:
+        ValueError: If types differ.
+        popart.popart_exception: If shapes do not fit.
+    """
+    return building.add(_CONCAT_, *_same_type(ts), axis=axis)
+
+
+def split(t: Tensor, splits: int | Sequence[int], axis: int = 0) -> list[Tensor]:
+    """Returns the parts of a tensor along an axis.
+
+    Args:
+        t: the tensor.
+        splits: the number of equal parts, or the size of each.
+        axis: the axis; negative ones count from the last.
+
+    Raises:
+        ValueError: If the number does not divide the axis.
+        popart.popart_exception: If the sizes do not add up, or there is no such axis.
+    """
+    building.check_tensor(t)
+    axis = shapes.positive_axis(axis, t.rank, "Split")
+    if isinstance(splits, Iterable):
+        sizes = tuple(splits)
+    else:
+        parts = operator.index(splits)
+        if parts < 1 or t.shape[axis] % parts:
+            raise ValueError(
+                f"{parts} does not equally divide {t.shape[axis]}, the size of the axis {axis}."
+            )
+        sizes = (t.shape[axis] // parts,) * parts
+    return building.add_all(_SPLIT, [t], splits=sizes, axis=axis)
+
+
+def _same_type(ts: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Refuses tensors of different types."""
+    for t in ts:
+        building.check_tensor(t)
+        if t.dtype is not ts[0].dtype:
+            raise ValueError(
+                f"All inputs to a concat operation must have the same type: {[*ts]}. Cast them: "
+                "ops.cast."
+            )
+    return ts

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from tensorflow_ipu.frontends.popxl.dtypes import dtype as _dtype
 from tensorflow_ipu.frontends.popxl.errors import UndefinedValue
-from tensorflow_ipu.frontends.popxl.graph import Graph
+from tensorflow_ipu.frontends.popxl.ir import Graph
 from tensorflow_ipu.frontends.popxl.ops.casts import cast
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 

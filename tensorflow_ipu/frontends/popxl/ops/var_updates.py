@@ -12,7 +12,7 @@ from tensorflow_ipu.frontends.popxl.core import shapes, views
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
-from tensorflow_ipu.frontends.popxl.ops.elements import indexing
+from tensorflow_ipu.frontends.popxl.ops import indexing
 from tensorflow_ipu.frontends.popxl.ops.optimizers import (
     adam_updater,
     adam_var_update,

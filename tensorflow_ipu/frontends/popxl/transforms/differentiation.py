@@ -1,26 +1,74 @@
-"""`Backward`: makes the gradient graph of one graph, op by op from its end."""
+"""Gradient graphs by reverse-mode differentiation: `popxl.transforms.autodiff`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
 
 from tensorflow_ipu.frontends.popxl import building, context
-from tensorflow_ipu.frontends.popxl.core.kinds import Gradient
-from tensorflow_ipu.frontends.popxl.core.op import Op
+from tensorflow_ipu.frontends.popxl.core import shapes
+from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
+from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
-from tensorflow_ipu.frontends.popxl.graph import Graph
-from tensorflow_ipu.frontends.popxl.lowering.gradients import derive
+from tensorflow_ipu.frontends.popxl.ir import Graph, Op
+from tensorflow_ipu.frontends.popxl.lowering.gradients import Derivation, derive
+from tensorflow_ipu.frontends.popxl.ops import calls
 from tensorflow_ipu.frontends.popxl.ops.casts import init
-from tensorflow_ipu.frontends.popxl.ops.control import calls
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, constant, graph_input
-from tensorflow_ipu.frontends.popxl.transforms.activations import keep_activations
 from tensorflow_ipu.frontends.popxl.transforms.grad_graph_info import (
     ExpectedConnection,
     ExpectedConnectionType,
     GradGraphInfo,
 )
-from tensorflow_ipu.frontends.popxl.transforms.gradient_ops import SUM, gradient_kind
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
+
+__all__ = ["ExpectedConnection", "ExpectedConnectionType", "GradGraphInfo", "autodiff"]
+
+
+SUM = register(OpKind("Sum", shapes.elementwise("Sum"), lambda *ts: tf.add_n(list(ts))))
+
+
+_kinds: dict[OpKind, OpKind] = {}
+
+
+def _gradient_spec(specs: shapes.Specs, derivation: Derivation) -> list[TensorSpec]:
+    return list(derivation.specs)
+
+
+def _lower_gradient(lowering: Lowering, op: Op) -> None:
+    """Puts the gradient of an op into the program."""
+    derivation: Derivation = op.attributes["derivation"]
+    lowering.define_outputs(op, derivation.build(lowering.read_inputs(op)))
+
+
+def gradient_kind(kind: OpKind) -> OpKind:
+    """Returns the kind of the op that is the gradient of one."""
+    if kind not in _kinds:
+        _kinds[kind] = OpKind(
+            f"{kind.type}Grad", _gradient_spec, gradient=Gradient.REFUSED, lower=_lower_gradient
+        )
+    return _kinds[kind]
+
+
+def keep_activations(graph: Graph, tensors: Iterable[Tensor], with_inputs: bool = False) -> None:
+    """Makes tensors outputs of a graph, also where it is called already.
+
+    Args:
+        graph: the graph.
+        tensors: tensors of it; those that are inputs or outputs stay what they are.
+        with_inputs: whether inputs become outputs, too.
+    """
+    known = set(graph.outputs if with_inputs else (*graph.inputs, *graph.outputs))
+    for tensor in tensors:
+        if tensor not in known:
+            known.add(tensor)
+            graph.add_output(tensor)
+            for site in graph.call_sites:
+                calls.add_output(site, tensor)
 
 
 class Backward:
@@ -245,3 +293,60 @@ def _depending(graph: Graph, tensors: Sequence[Tensor]) -> set[Tensor]:
         if any(tensor in found for tensor in op.inputs):
             found.update(op.outputs)
     return found
+
+
+def autodiff(
+    graph: Graph,
+    grads_provided: Iterable[Tensor] | None = None,
+    grads_required: Iterable[Tensor] | None = None,
+    called_graphs_grad_info: Mapping[Graph, GradGraphInfo] | None = None,
+    return_all_grad_graphs: bool = False,
+) -> GradGraphInfo | dict[Graph, GradGraphInfo]:
+    """Makes the gradient graph of a graph: vector-Jacobian products.
+
+    Its inputs are the gradients of tensors, then the forward tensors that it reads. Those that are
+    neither inputs nor outputs of the graph become outputs, also where it is called already.
+
+    Args:
+        graph: the graph.
+        grads_provided: tensors whose gradients are passed in; the outputs by default.
+        grads_required: tensors whose gradients are returned; the inputs by default.
+        called_graphs_grad_info: gradient graphs of graphs that it calls; the others are made.
+        return_all_grad_graphs: whether to return the gradient graphs of these as well.
+
+    Returns:
+        The gradient graph, with what its inputs and outputs stand for; or all of them by graph.
+
+    Raises:
+        popart.popart_exception: If a tensor is not in the graph, a required gradient does not
+            exist, or the graph has an op that cannot be differentiated.
+    """
+    infos = dict(called_graphs_grad_info or {})
+    provided = list(graph.outputs if grads_provided is None else grads_provided)
+    required = list(graph.inputs if grads_required is None else grads_required)
+    for name, tensors in (("grads_provided", provided), ("grads_required", required)):
+        if not tensors:
+            raise popart_exception(f"{name} is an empty vector: there is nothing to differentiate.")
+        _check(graph, name, tensors)
+
+    def differentiate(called: Graph) -> GradGraphInfo:
+        if called not in infos:
+            if not called.can_be_differentiated:
+                raise popart_exception(
+                    f"The graph {called.id} has been marked as unsafe to autodiff: it has a "
+                    "gradient of its own. Pass that in called_graphs_grad_info."
+                )
+            inner = Backward(called, called.outputs, called.inputs, differentiate)
+            infos[called] = inner.run(all_required=False)
+        return infos[called]
+
+    infos[graph] = Backward(graph, provided, required, differentiate).run()
+    return infos if return_all_grad_graphs else infos[graph]
+
+
+def _check(graph: Graph, name: str, tensors: list[Any]) -> None:
+    for tensor in tensors:
+        if tensor not in graph:
+            raise popart_exception(
+                f"{name}: this tensor is not in the forward graph, {graph!r}: {tensor!r}"
+            )

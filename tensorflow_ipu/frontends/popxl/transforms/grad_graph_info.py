@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.frontends.popxl.graph import Graph
+    from tensorflow_ipu.frontends.popxl.ir import Graph
     from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 

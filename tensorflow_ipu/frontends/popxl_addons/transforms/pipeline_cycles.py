@@ -8,7 +8,7 @@ from typing import Any
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
-from tensorflow_ipu.frontends.popxl.graph import reachable, storage_of
+from tensorflow_ipu.frontends.popxl.ir import reachable, storage_of
 from tensorflow_ipu.frontends.popxl.transforms import outline
 
 Tensor = popxl.Tensor

@@ -28,7 +28,7 @@ ELSEWHERE = {
         *("accumulate_moving_average_square_ accumulator_scale_ accumulator_zero_").split(),
         *("copy_var_update_ sparse_accumulate_").split(),
     ),
-    "ops/control/test_calls.py": (
+    "ops/test_calls.py": (
         *("call", "call_with_info", "conditional", "conditional_with_info"),
         *("repeat", "repeat_with_info", "host_load", "host_store"),
     ),
@@ -36,7 +36,7 @@ ELSEWHERE = {
         *("pow2scale_cast_to_fp8", "pow2scale_cast_from_fp8"),
         *("matmul_pow2scaled", "conv_pow2scaled", "conv_transpose_pow2scaled"),
     ),
-    "ops/test_misc.py": (
+    "ops/test_arithmetic.py": (
         *("print_tensor", "adam_updater", "adamax_updater", "lamb_updater", "adam_var_update"),
     ),
     "ops/test_random.py": (

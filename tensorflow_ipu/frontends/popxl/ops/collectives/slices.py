@@ -10,11 +10,11 @@ from tensorflow_ipu import op_names
 from tensorflow_ipu.frontends.common import collectives
 from tensorflow_ipu.frontends.popxl import building, context
 from tensorflow_ipu.frontends.popxl.core import shapes
-from tensorflow_ipu.frontends.popxl.core.integers import as_int
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
+from tensorflow_ipu.frontends.popxl.core.shapes import as_int
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
-from tensorflow_ipu.frontends.popxl.ops.collectives import groups
+from tensorflow_ipu.frontends.popxl.ops.collectives import reductions
 from tensorflow_ipu.frontends.popxl.ops.collectives.reductions import shard_spec
 from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
@@ -52,7 +52,7 @@ def _unsharded(rows: Any, whole: Any) -> Any:
 
 def _as_all_gather(specs: shapes.Specs, stride: int, size: int, **_: Any) -> dict[str, Any] | None:
     """The device gathers from consecutive replicas; others are selected from that."""
-    return None if stride == 1 else groups.exchanged(op_names.ALL_GATHER, size)
+    return None if stride == 1 else reductions.exchanged(op_names.ALL_GATHER, size)
 
 
 def _gather_gradient(
@@ -163,7 +163,7 @@ def replicated_all_gather(
     building.check_in_graph(context.get_current_graph(), [t])
     if output_shape == "auto":
         output_shape = "meta_shape" if t.meta_shape else "concat"
-    group_of = groups.of(group)
+    group_of = reductions.of(group)
     if output_shape == "meta_shape":
         _check_shards(t, group_of["size"])
     if output_shape == "concat":
@@ -198,7 +198,7 @@ def replica_sharded_slice(t: Tensor, group: ReplicaGrouping | None = None) -> Te
         Exception: As `replicated_all_gather` does for groups.
     """
     building.check_tensor(t)
-    return building.add(_SHARDED_SLICE, t, name=f"{t.name}_sliced", **groups.of(group))
+    return building.add(_SHARDED_SLICE, t, name=f"{t.name}_sliced", **reductions.of(group))
 
 
 def replicated_slice(t: Tensor, axis: int = 0, group: ReplicaGrouping | None = None) -> Tensor:
@@ -217,7 +217,7 @@ def replicated_slice(t: Tensor, axis: int = 0, group: ReplicaGrouping | None = N
         popart.popart_exception: If there is no such axis.
     """
     building.check_in_graph(context.get_current_graph(), [t])
-    group_of = groups.of(group)
+    group_of = reductions.of(group)
     axis = shapes.positive_axis(axis, t.rank, "ReplicatedSlice")
     if t.rank == 0 or t.shape[axis] % group_of["size"]:
         raise ValueError(

@@ -20,7 +20,7 @@ from tensorflow_ipu.frontends.popxl.ops.collectives.reductions import check_op
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.frontends.popxl.core.op import Op
+    from tensorflow_ipu.frontends.popxl.ir import Op
     from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
     from tensorflow_ipu.frontends.popxl.transforms.differentiation import Backward
 

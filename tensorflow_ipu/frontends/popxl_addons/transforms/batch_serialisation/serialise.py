@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Union
 
 from tensorflow_ipu.frontends import popxl
-from tensorflow_ipu.frontends.popxl.core.integers import as_int
+from tensorflow_ipu.frontends.popxl.core.shapes import as_int
 from tensorflow_ipu.frontends.popxl_addons.graph import GraphWithNamedArgs
 from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.transforms.batch_serialisation.handles import (

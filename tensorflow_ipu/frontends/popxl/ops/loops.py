@@ -12,13 +12,13 @@ from tensorflow_ipu.frontends.popxl import building, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
-from tensorflow_ipu.frontends.popxl.graph import Graph
-from tensorflow_ipu.frontends.popxl.ops.control import arguments
-from tensorflow_ipu.frontends.popxl.ops.control.call_sites import CallSiteInfo
+from tensorflow_ipu.frontends.popxl.ir import Graph
+from tensorflow_ipu.frontends.popxl.ops import calls
+from tensorflow_ipu.frontends.popxl.ops.calls import CallSiteInfo
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, TensorLike, graph_input
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.frontends.popxl.core.op import Op
+    from tensorflow_ipu.frontends.popxl.ir import Op
     from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
 
 # The graph that a loop runs has two inputs, and one output, that the loop does not take or return:
@@ -204,7 +204,7 @@ def repeat_with_info(
             f"is an input of the next iteration. {graph!r} has {len(graph.outputs)} outputs and "
             f"{len(graph.inputs)} inputs."
         )
-    passed = arguments.bind(graph, inputs, inputs_dict or {}, check_inputs)
+    passed = calls.bind(graph, inputs, inputs_dict or {}, check_inputs)
     op = building.add_op(
         _LOOP,
         passed,

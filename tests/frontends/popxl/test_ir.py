@@ -277,7 +277,7 @@ def test_modifications_need_an_order(build, ambiguous):
             with popxl.in_sequence(in_order):
                 build(a, c)
         if ambiguous and not in_order:
-            with pytest.raises(ERROR, match=r"Inplacing ambiguity detected.*test_graph.py"):
+            with pytest.raises(ERROR, match=r"Inplacing ambiguity detected.*test_ir.py"):
                 popxl.Session(ir)
         else:
             popxl.Session(ir)

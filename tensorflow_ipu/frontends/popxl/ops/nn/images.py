@@ -1,17 +1,89 @@
-"""Regions of interest in images."""
+"""Resized images and regions of images."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from tensorflow_ipu.frontends.common import resampling
-from tensorflow_ipu.frontends.popxl import building
+from tensorflow_ipu.frontends.popxl import building, context
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
+
+_MODES = ("nearest", "linear", "cubic")
+
+
+_COORDINATES = (
+    "half_pixel",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "tf_half_pixel_for_nn",
+    "tf_crop_and_resize",
+)
+
+
+def _interpolate_spec(
+    specs: shapes.Specs, scale_factor: tuple[float, ...], **_: Any
+) -> list[TensorSpec]:
+    (t,) = specs
+    if len(scale_factor) != t.rank:
+        raise popart_exception(
+            f"Resize: there must be a scale for each of the {t.rank} axes. Received: {scale_factor}"
+        )
+    sizes = (math.floor(size * scale) for size, scale in zip(t.shape, scale_factor))
+    return [t.with_shape(tuple(sizes))]
+
+
+_INTERPOLATE = register(OpKind("Resize", _interpolate_spec, resampling.interpolated))
+
+
+def interpolate(
+    t: Tensor,
+    scale_factor: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+    coordinate_transformation_mode: str = "half_pixel",
+) -> Tensor:
+    """Returns a tensor in another size.
+
+    Args:
+        t: the tensor.
+        scale_factor: by how much each axis grows.
+        mode: "nearest", "linear" or "cubic".
+        nearest_mode: how the nearest element is found: "round_prefer_floor", "round_prefer_ceil",
+            "floor" or "ceil".
+        coordinate_transformation_mode: where an element of the result is in the tensor:
+            "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric" or
+            "tf_half_pixel_for_nn".
+
+    Raises:
+        ValueError: If a mode is unknown.
+        popart.popart_exception: If there is not a scale for each axis, or for
+            "tf_crop_and_resize", which is not supported.
+    """
+    building.check_in_graph(context.get_current_graph(), [t])
+    for name, value, known in (
+        ("mode", mode, _MODES),
+        ("nearest_mode", nearest_mode, tuple(resampling.ROUNDING)),
+        ("coordinate_transformation_mode", coordinate_transformation_mode, _COORDINATES),
+    ):
+        if value not in known:
+            raise ValueError(f"{name}={value!r} is not valid. Expected one of: {', '.join(known)}.")
+    if coordinate_transformation_mode == "tf_crop_and_resize":
+        raise popart_exception("Resize: tf_crop_and_resize is not supported.")
+    return building.add(
+        _INTERPOLATE,
+        t,
+        scale_factor=tuple(float(scale) for scale in scale_factor),
+        mode=mode,
+        nearest_mode=nearest_mode,
+        coordinates=coordinate_transformation_mode,
+    )
 
 
 def _roi_spec(

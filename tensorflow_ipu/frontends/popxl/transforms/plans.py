@@ -1,14 +1,13 @@
-"""Transforms that change only when things happen: results are the same."""
+"""Transforms that change only plans: exchanges, and stages of pipelines. Results are the same."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tensorflow_ipu.frontends.popxl import context
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
-from tensorflow_ipu.frontends.popxl.core.op import Op
-from tensorflow_ipu.frontends.popxl.graph import Graph
+from tensorflow_ipu.frontends.popxl.ir import Graph, Op
 
 _MULTI_EXCHANGE = register(OpKind("MultiExchange", lambda specs, **_: []))
 
@@ -104,3 +103,34 @@ def decompose_sum(graph: Graph) -> Graph:
         graph: the graph.
     """
     return graph
+
+
+def plan_as_pipeline(loop: Op, stages: Mapping[Op, int]) -> None:
+    """Says that the stages of a loop work on different iterations at the same time, in plans.
+
+    What is computed stays the same: one iteration after the other. A plan has one pipeline: that of
+    which this was said first.
+
+    Args:
+        loop: the loop.
+        stages: the stage of each op of the graph that it repeats; an iteration is in one stage
+            after the other.
+    """
+    if loop.graph.ir.next_number("pipeline"):
+        return
+    numbers = {stage: number for number, stage in enumerate(sorted(set(stages.values())))}
+    ipus: dict[int, set[int]] = {number: set() for number in numbers.values()}
+    for op, stage in stages.items():
+        op.planned["stage"] = numbers[stage]
+        ipus[numbers[stage]].add(op.source_ipu)
+    loop.planned["pipeline"] = [sorted(of_stage) for of_stage in ipus.values()]
+
+
+def plan_stash(op: Op, stages: int) -> None:
+    """Says that an op of a pipeline takes a tensor of an earlier stage, of which several are kept.
+
+    Args:
+        op: the op.
+        stages: how many stages earlier.
+    """
+    op.planned["stash"] = stages + 1

@@ -1,1 +1,0 @@
-"""Ops that run graphs: calls, loops and conditionals."""

@@ -1,1 +1,0 @@
-"""Elements by index."""
