@@ -6,8 +6,8 @@ import argparse
 import json
 from pathlib import Path
 
-from tensorflow_ipu.cli import files
-from tensorflow_ipu.cli.parsing import Parser
+from tensorflow_ipu.cli import inputs
+from tensorflow_ipu.cli.console import Parser
 from tensorflow_ipu.profiler import budget as budget_lib
 from tensorflow_ipu.profiler import comparison
 
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     if options.tolerance is not None:
         raise ValueError("--tolerance belongs to --update: a check takes it from the budget.")
     budget = budget_lib.load(options.budget)
-    used = comparison.of_report(files.load(_report(options, budget.report)))
+    used = comparison.of_report(inputs.load(_report(options, budget.report)))
     verdict = budget_lib.check(budget, used)
     print(_verdict_json(verdict) if options.json else budget_lib.format_verdict(verdict))
     return 0 if verdict.passed else 1
@@ -61,7 +61,7 @@ def _update(options: argparse.Namespace) -> int:
     if tolerance is None:
         tolerance = known.tolerance if known else 0.0
     named = known.report if known else ""
-    report = files.load(_report(options, named))
+    report = inputs.load(_report(options, named))
     budget = budget_lib.of_snapshot(comparison.of_report(report), tolerance)
     budget_lib.save(budget._replace(report=named), options.budget)
     print(f"wrote {options.budget}: {len(budget.limits)} limits, {len(budget.layers)} layers")

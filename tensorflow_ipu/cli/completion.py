@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 
 from tensorflow_ipu.cli import gc_info
-from tensorflow_ipu.cli.parsing import Parser
+from tensorflow_ipu.cli.console import Parser
 from tensorflow_ipu.launcher import main as launcher
 
 _EXAMPLES = (

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 
-from tensorflow_ipu.cli.parsing import Parser
+from tensorflow_ipu.cli.console import Parser
 from tensorflow_ipu.configs import chips, flags
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.configs.machine import Machine

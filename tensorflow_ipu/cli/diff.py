@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tensorflow_ipu.cli import arguments, files
-from tensorflow_ipu.cli.parsing import Parser
+from tensorflow_ipu.cli import inputs
+from tensorflow_ipu.cli.console import Parser
 from tensorflow_ipu.profiler import comparison
 from tensorflow_ipu.profiler.comparison import Difference
 from tensorflow_ipu.profiler.export import html_page
@@ -35,7 +35,7 @@ def add(parser: Parser) -> None:
     parser.add_argument("after", metavar="B", nargs="+", help="other reports, or their folders")
     parser.add_argument(
         "--top",
-        type=arguments.some,
+        type=inputs.some,
         default=_TOP,
         metavar="N",
         help=f"changes of the program, of layers and of tensors to show at most (default {_TOP})",
@@ -50,7 +50,7 @@ def add(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Prints the differences."""
     paths = [options.before, *options.after]
-    reports = [files.load(path) for path in paths]
+    reports = [inputs.load(path) for path in paths]
     snapshots = [comparison.of_report(report) for report in reports]
     changes = [
         comparison.largest_first(comparison.differences(snapshots[0], each))
@@ -95,7 +95,7 @@ def _text(
 
 def _names(paths: Sequence[str]) -> list[str]:
     """Returns short distinct names of reports."""
-    short = [Path(path).parent.name if Path(path).name == files.REPORT else path for path in paths]
+    short = [Path(path).parent.name if Path(path).name == inputs.REPORT else path for path in paths]
     names = [Path(name).stem or name for name in short]
     return names if len(set(names)) == len(names) else [str(path) for path in paths]
 

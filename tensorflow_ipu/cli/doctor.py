@@ -5,12 +5,67 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tensorflow_ipu.cli.diagnosis import findings
-from tensorflow_ipu.cli.diagnosis.examination import examine
-from tensorflow_ipu.cli.diagnosis.findings import Level
-from tensorflow_ipu.cli.parsing import Parser
+from tensorflow_ipu.cli.console import Parser
+from tensorflow_ipu.cli.diagnosis import checks, running
+from tensorflow_ipu.cli.diagnosis.checks import Finding, Level
+from tensorflow_ipu.launcher.environment import COUNT, INDEX
+
+# --- Order of the checks ---
+
+
+def examine(seconds: float, environment: Mapping[str, str], folder: Path) -> list[Finding]:
+    """Runs all checks.
+
+    Args:
+        seconds: that a process with TensorFlow may take.
+        environment: of programs.
+        folder: where programs are started.
+    """
+    found = [checks.python()]
+    found += _guarded("packages", checks.requirements)
+    found.append(checks.plugin())
+    misfit = checks.misfit()
+    if misfit is not None:
+        found.append(misfit)
+    elif checks.tensorflow():
+        found += _guarded("TensorFlow", lambda: _run(seconds, environment))
+    found += _guarded("variables", lambda: _variables(environment))
+    found.append(checks.compiler())
+    around = (checks.instance(environment, (COUNT, INDEX)), checks.hiding_files(folder))
+    return [*found, *(finding for finding in around if finding is not None)]
+
+
+def _run(seconds: float, environment: Mapping[str, str]) -> list[Finding]:
+    """Runs the checks that need TensorFlow in a new process, or in two if the first fails early."""
+    probed = running.probe(seconds)
+    bare = None
+    if "tensorflow" not in probed.steps or probed.failure("tensorflow"):
+        bare = running.probe(seconds, "--without-plugins")
+    return running.check(probed, bare, environment)
+
+
+def _variables(environment: Mapping[str, str]) -> list[Finding]:
+    """Checks the environment and the folder that it names. Reading flags needs packages."""
+    from tensorflow_ipu.cli.diagnosis import variables
+
+    found = variables.check(environment)
+    folder = variables.cache_folder(environment)
+    return found if folder is None else [*found, checks.cache(folder)]
+
+
+def _guarded(subject: str, check: Callable[[], list[Finding]]) -> list[Finding]:
+    """Runs a check; returns its failure as a finding, too."""
+    try:
+        return check()
+    except ImportError as error:
+        text = f"not checked, as packages are missing: {error}"
+        return [Finding(subject, Level.WARNING, text, checks.INSTALL)]
+
+
+# --- Command ---
 
 _EXAMPLES = (
     ("tensorflow-ipu doctor", "all checks, in some seconds"),
@@ -48,10 +103,10 @@ def run(options: argparse.Namespace) -> int:
     """Prints the findings of all checks."""
     found = examine(options.timeout, os.environ, Path.cwd())
     if options.json:
-        print(json.dumps(findings.to_dict(found), indent=2))
+        print(json.dumps(checks.to_dict(found), indent=2))
     else:
-        print(findings.to_text(found))
-    return 1 if findings.worst(found) is Level.PROBLEM else 0
+        print(checks.to_text(found))
+    return 1 if checks.worst(found) is Level.PROBLEM else 0
 
 
 def _seconds(text: str) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from tensorflow_ipu.cli import devices, output
-from tensorflow_ipu.cli.parsing import Parser
+from tensorflow_ipu.cli import console, devices
+from tensorflow_ipu.cli.console import Parser
 from tensorflow_ipu.configs.machine import Machine
 
 _TOOL = "gc-info"
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0, or 2 if there is no such device or chip.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    return output.carried_out(_TOOL, lambda: _run(words))
+    return console.carried_out(_TOOL, lambda: _run(words))
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -86,7 +86,7 @@ def _run(arguments: Sequence[str]) -> int:
         machine = Machine(devices.chip_named(None))
         found = devices.attributes(machine, options.device_id)
     except ValueError as error:
-        return output.refuse(_TOOL, error)
+        return console.refuse(_TOOL, error)
     print(_NOTE, file=sys.stderr)
     if options.list_devices:
         print(machine.listing())

@@ -3,13 +3,64 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import tensorflow_ipu
-from tensorflow_ipu.cli import commands, output
-from tensorflow_ipu.cli.parsing import Parser, suggestion
+from tensorflow_ipu.cli import console
+from tensorflow_ipu.cli.console import Parser, suggestion
 from tensorflow_ipu.util import text
+
+# --- Commands ---
+
+
+class Command(NamedTuple):
+    """One command.
+
+    Attributes:
+        name: Its name, and its module's.
+        summary: Its effect, in one line.
+    """
+
+    name: str
+    summary: str
+
+    def sentence(self) -> str:
+        """Returns the summary as a sentence, for a help without more text."""
+        return f"{self.summary[0].upper()}{self.summary[1:]}."
+
+    def load(self) -> Any:
+        """Returns its module, which has `add` for its arguments, and `run`."""
+        return importlib.import_module(f"{__package__}.{self.name}")
+
+
+COMMANDS = (
+    Command("doctor", "check that programs can run here, and say what to mend"),
+    Command("devices", "list the IPUs of the simulated machine"),
+    Command("report", "show a report, or write it in another form"),
+    Command("diff", "compare reports by speed, memory and layer"),
+    Command("whatif", "plan for another chip, batch, number of replicas ... without running"),
+    Command("split", "find pipeline stages of equal cost"),
+    Command("remedies", "find the fastest configuration that fits, and what to change for it"),
+    Command("check", "compare a report with a budget; exits with 1 and prints what grew"),
+    Command("run", "run a program for TensorFlow 1.15 or 2.6, PopXL or PopART as it stands"),
+    Command("passes", "print programs for the IPU after each pass of the compiler"),
+    Command(
+        "migrate",
+        "what to change in an older program; exits with 1 if anything",
+    ),
+    Command("completion", "print a script with which bash or zsh completes command lines"),
+)
+
+
+def command_named(name: str) -> Command | None:
+    """Returns the command of a name, or None."""
+    return next((command for command in COMMANDS if command.name == name), None)
+
+
+# --- Parser and entry ---
 
 _TOOL = "tensorflow-ipu"
 
@@ -41,7 +92,7 @@ def parser(only: str | None = None) -> Parser:
         "--traceback", action="store_true", help="show where in tensorflow_ipu an error was raised"
     )
     subparsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in commands.COMMANDS:
+    for command in COMMANDS:
         subparser = subparsers.add_parser(
             command.name, help=command.summary, description=command.sentence()
         )
@@ -62,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0, 1 if a check has failed, 2 if the command could not be carried out.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    return output.carried_out(_TOOL, lambda: _carry_out(words))
+    return console.carried_out(_TOOL, lambda: _carry_out(words))
 
 
 def _carry_out(words: Sequence[str]) -> int:
@@ -73,7 +124,7 @@ def _carry_out(words: Sequence[str]) -> int:
         if "--traceback" in words:
             raise
         said = f"{error}. A package is missing or damaged: `{_TOOL} doctor` says what to do"
-        return output.refuse(_TOOL, said)
+        return console.refuse(_TOOL, said)
     return _run(options)
 
 
@@ -81,13 +132,13 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """Parses the command line. A request for help ends the process, as do mistakes."""
     name = next((word for word in arguments if not word.startswith("-")), "")
     top = parser(only=name)
-    if name and commands.named(name) is None:
-        names = [command.name for command in commands.COMMANDS]
+    if name and command_named(name) is None:
+        names = [command.name for command in COMMANDS]
         meant = suggestion(name, names)
         top.error(f"expected one of {', '.join(names)}; received {name!r}{meant}")
     if not arguments:
         top.print_help()
-        top.exit(output.WRONG)
+        top.exit(console.WRONG)
     options, unknown = top.parse_known_args(arguments)
     if unknown:
         before = arguments[: arguments.index(name)]
@@ -98,17 +149,17 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
 def _run(options: argparse.Namespace) -> int:
     """Runs the command; prints an error of its files in one line."""
     try:
-        with text.room(output.width()):
+        with text.room(console.width()):
             code: int = options.run(options)
     except BrokenPipeError:
         raise
     except (OSError, OverflowError, ValueError) as error:
         if options.traceback:
             raise
-        return output.refuse(f"{_TOOL} {options.command}", error)
+        return console.refuse(f"{_TOOL} {options.command}", error)
     except Exception as error:  # a file that no check has found out, or a fault
         if options.traceback:
             raise
         said = f"{type(error).__name__}: {error}. {_FAULT}"
-        return output.refuse(f"{_TOOL} {options.command}", said)
+        return console.refuse(f"{_TOOL} {options.command}", said)
     return code

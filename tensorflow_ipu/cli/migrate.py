@@ -8,7 +8,7 @@ import stat
 import sys
 from pathlib import Path
 
-from tensorflow_ipu.cli.parsing import Parser
+from tensorflow_ipu.cli.console import Parser
 from tensorflow_ipu.compat import migration
 from tensorflow_ipu.compat.findings import File, Finding
 from tensorflow_ipu.compat.generation import Generation

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, TextIO
 
 from tensorflow_ipu.cli import run as run_command
-from tensorflow_ipu.cli.parsing import Parser, suggestion
+from tensorflow_ipu.cli.console import Parser, suggestion
 from tensorflow_ipu.compat import runner
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 
-from tensorflow_ipu.cli import files
-from tensorflow_ipu.cli.parsing import Parser
+from tensorflow_ipu.cli import inputs
+from tensorflow_ipu.cli.console import Parser
 from tensorflow_ipu.profiler.export import chrome_trace, html_page, text_report
 from tensorflow_ipu.profiler.export.trace.slices import MOST_SLICES
 from tensorflow_ipu.profiler.report import Report
@@ -20,7 +20,6 @@ _FORMATS: Mapping[str, Callable[[Report], str]] = {
     _TRACE: chrome_trace.to_json,
 }
 _LEAST_SLICES = 100
-
 
 _EXAMPLES = (
     ("tensorflow-ipu report before.json", "what the program needs, as text"),
@@ -53,7 +52,7 @@ def add(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints or writes the report."""
-    shown = _shown(files.load(options.file), options.format, options.slices)
+    shown = _shown(inputs.load(options.file), options.format, options.slices)
     if options.output:
         private_files.write_text(options.output, shown)
         print(f"wrote {options.output}")

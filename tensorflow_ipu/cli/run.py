@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 
-from tensorflow_ipu.cli.parsing import Parser
+from tensorflow_ipu.cli.console import Parser
 from tensorflow_ipu.compat import runner
 from tensorflow_ipu.launcher import main as launcher
 from tensorflow_ipu.launcher import options as launcher_options

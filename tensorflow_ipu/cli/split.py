@@ -7,8 +7,8 @@ import dataclasses
 import json
 from typing import Any
 
-from tensorflow_ipu.cli import arguments, files
-from tensorflow_ipu.cli.parsing import Parser
+from tensorflow_ipu.cli import inputs
+from tensorflow_ipu.cli.console import Parser
 from tensorflow_ipu.planner.program import structure
 from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.tuning.stages import stage_fit, stage_split
@@ -29,17 +29,17 @@ def add(parser: Parser) -> None:
     """
     parser.examples = _EXAMPLES
     parser.add_argument("file", metavar="FILE", help="report, or its folder")
-    parser.add_argument("--stages", type=arguments.whole, required=True, help="number of stages")
+    parser.add_argument("--stages", type=inputs.whole, required=True, help="number of stages")
     parser.add_argument(
         "--schedule", help="grouped, interleaved or sequential; else that of the program"
     )
-    parser.add_argument("--count", type=arguments.count, help="mini-batches for one weight update")
+    parser.add_argument("--count", type=inputs.count, help="mini-batches for one weight update")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints the stages with their cycles and memory."""
-    report = files.load(options.file)
+    report = inputs.load(options.file)
     workload = report.workload
     splitter = stage_split.Splitter(workload, report.settings, structure.structure(workload))
     fit = stage_fit.fitting(splitter, options.stages, options.schedule, options.count)

@@ -5,27 +5,26 @@ from __future__ import annotations
 import argparse
 import json
 
-from tensorflow_ipu.cli import arguments, files
-from tensorflow_ipu.cli.parsing import Parser
+from tensorflow_ipu.cli import inputs
+from tensorflow_ipu.cli.console import Parser
 from tensorflow_ipu.tuning import what_if
 
 # Option, name of the change, type of its values, help text.
 _CHANGES = (
     ("chip", "chip", str, "mk1, mk2 or bow"),
-    ("tiles", "tiles", arguments.whole, "tiles of each IPU"),
-    ("replicas", "replicas", arguments.whole, "copies of the program, in all instances"),
-    ("instances", "instances", arguments.whole, "processes that have the replicas"),
-    ("batch", "batch", arguments.whole, "elements of a mini-batch"),
+    ("tiles", "tiles", inputs.whole, "tiles of each IPU"),
+    ("replicas", "replicas", inputs.whole, "copies of the program, in all instances"),
+    ("instances", "instances", inputs.whole, "processes that have the replicas"),
+    ("batch", "batch", inputs.whole, "elements of a mini-batch"),
     ("schedule", "schedule", str, "grouped, interleaved or sequential"),
-    ("stages", "stages", arguments.whole, "pipeline stages, each on an IPU"),
-    ("count", "count", arguments.count, "mini-batches for one weight update of a pipeline"),
+    ("stages", "stages", inputs.whole, "pipeline stages, each on an IPU"),
+    ("count", "count", inputs.count, "mini-batches for one weight update of a pipeline"),
     ("recompute", "recompute", str, "yes or no: make activations again"),
-    ("io-tiles", "io_tiles", arguments.whole, "tiles of each IPU that only move data"),
+    ("io-tiles", "io_tiles", inputs.whole, "tiles of each IPU that only move data"),
     ("proportion", "proportion", float, "availableMemoryProportion of matmuls and convolutions"),
     ("partials", "partials", str, "float16 or float32: type of sums of float16 products"),
 )
 _TRUE, _FALSE = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
-
 
 _EXAMPLES = (
     (
@@ -57,7 +56,7 @@ def add(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints a line for the program as it is, and one for each combination."""
-    report = files.load(options.file)
+    report = inputs.load(options.file)
     changes = {
         name: values for _, name, _, _ in _CHANGES if (values := getattr(options, name)) is not None
     }

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from tensorflow_ipu.cli import output
+from tensorflow_ipu.cli import console
 from tensorflow_ipu.cli.main import main
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.machine import Machine
@@ -365,7 +365,7 @@ class TestWidth:
     @pytest.mark.parametrize("width", [80, 120])
     def test_tables_fit_the_terminal(self, capsys, report, wider, monkeypatch, width):
         wide = {command: run(capsys, *command)[1] for command in self.commands(report, wider)}
-        monkeypatch.setattr(output, "width", lambda: width)
+        monkeypatch.setattr(console, "width", lambda: width)
         for command, whole in wide.items():
             out = run(capsys, *command)[1]
             rows = [line for line in out.splitlines() if re.search(r"\S  +\S", line)]
@@ -382,14 +382,14 @@ class TestWidth:
         yield "split", report, "--stages", "2"
 
     def test_columns_that_name_rows_stay(self, capsys, report, monkeypatch):
-        monkeypatch.setattr(output, "width", lambda: 80)
+        monkeypatch.setattr(console, "width", lambda: 80)
         whatif = run(capsys, "whatif", report, "--batch", "16", "32", "--replicas", "1", "8")[1]
         assert re.search(r"^replicas +batch +IPUs", whatif, re.MULTILINE)
         assert re.search(r"bound by +operation", run(capsys, "report", report)[1])
         assert re.search(r"IPUs.* changes$", run(capsys, "remedies", report)[1], re.MULTILINE)
 
     def test_sentences_of_a_report_fit_too(self, capsys, report, monkeypatch):
-        monkeypatch.setattr(output, "width", lambda: 80)
+        monkeypatch.setattr(console, "width", lambda: 80)
         out = run(capsys, "report", report)[1].partition("Remedies:")[0]
         assert max(map(len, out.splitlines())) <= 80
 

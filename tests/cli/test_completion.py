@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from tensorflow_ipu.cli import commands
-from tensorflow_ipu.cli.main import main, parser
+from tensorflow_ipu.cli.main import COMMANDS, main, parser
 
 # Prints what each line on the standard input would be completed to, as bash calls the function.
 _DRIVER = """
@@ -84,7 +83,7 @@ def test_bash_completes_the_other_programs(capsys, tmp_path, program, cases):
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_a_script_has_every_command_and_every_option(capsys, shell):
     text = script(capsys, shell)
-    assert all(command.name in text for command in commands.COMMANDS)
+    assert all(command.name in text for command in COMMANDS)
     (subparsers,) = (action for action in parser()._actions if action.dest == "command")
     for each in subparsers.choices.values():
         for action in each._actions:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import tensorflow_ipu
-from tensorflow_ipu.cli.diagnosis import examination, findings
-from tensorflow_ipu.cli.diagnosis.findings import Finding, Level
+from tensorflow_ipu.cli import doctor
+from tensorflow_ipu.cli.diagnosis import checks
+from tensorflow_ipu.cli.diagnosis.checks import Finding, Level
 from tensorflow_ipu.cli.main import main
 
 CODE = (
@@ -70,7 +71,7 @@ def test_the_exit_code_is_that_of_the_worst(capsys, monkeypatch, levels, code, l
     assert lines[0] == f"{levels[0].value:<7}  part  text" and lines[-1] == last
     assert lines[1].strip() == "mend it"
     assert main(["doctor", "--json"]) == code
-    assert json.loads(capsys.readouterr().out)["level"] == findings.worst(found).value
+    assert json.loads(capsys.readouterr().out)["level"] == checks.worst(found).value
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "soon", "inf", "nan"])
@@ -84,11 +85,9 @@ def test_a_check_without_its_packages_is_a_warning(monkeypatch, tmp_path):
     def missing():
         raise ModuleNotFoundError("No module named 'absl'")
 
-    monkeypatch.setattr(examination.packages, "check", missing)
-    monkeypatch.setattr(examination.packages, "tensorflow", lambda: "")
-    (finding,) = [
-        each for each in examination.examine(1.0, {}, tmp_path) if each.subject == "packages"
-    ]
+    monkeypatch.setattr(doctor.checks, "requirements", missing)
+    monkeypatch.setattr(doctor.checks, "tensorflow", lambda: "")
+    (finding,) = [each for each in doctor.examine(1.0, {}, tmp_path) if each.subject == "packages"]
     assert finding.level is Level.WARNING and "absl" in finding.text
 
 

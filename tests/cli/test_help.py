@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tensorflow_ipu.cli import commands
-from tensorflow_ipu.cli.main import main, parser
+from tensorflow_ipu import cli
+from tensorflow_ipu.cli.main import COMMANDS, main, parser
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler.report import Report
@@ -45,7 +45,7 @@ def refused(capsys, *arguments):
     return capsys.readouterr().err.splitlines()[-1]
 
 
-@pytest.mark.parametrize("command", commands.COMMANDS, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_the_examples_of_a_command_run(capsys, folder, monkeypatch, command):
     monkeypatch.chdir(folder)
     examples = re.findall(r"^  (tensorflow-ipu .+)$", helped(capsys, command.name), re.MULTILINE)
@@ -64,10 +64,10 @@ def test_the_examples_of_a_command_run(capsys, folder, monkeypatch, command):
 
 def test_the_help_has_every_command_with_what_it_does(capsys):
     text = " ".join(helped(capsys).split())
-    assert all(f"{command.name} {command.summary}" in text for command in commands.COMMANDS)
+    assert all(f"{command.name} {command.summary}" in text for command in COMMANDS)
     # A module of the folder with arguments is a command.
-    modules = {path.stem for path in Path(commands.__file__).parent.glob("*.py")}
-    assert {command.name for command in commands.COMMANDS} <= modules
+    modules = {path.stem for path in Path(cli.__file__).parent.glob("*.py")}
+    assert {command.name for command in COMMANDS} <= modules
 
 
 def test_the_version_is_that_of_the_package(capsys):
@@ -120,6 +120,5 @@ def test_the_tool_alone_prints_its_help(capsys):
     assert stopped.value.code == 2
     printed = capsys.readouterr()
     assert all(
-        command.summary.split(",")[0] in " ".join(printed.out.split())
-        for command in commands.COMMANDS
+        command.summary.split(",")[0] in " ".join(printed.out.split()) for command in COMMANDS
     )

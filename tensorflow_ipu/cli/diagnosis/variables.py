@@ -6,7 +6,7 @@ import difflib
 import shlex
 from collections.abc import Iterator, Mapping
 
-from tensorflow_ipu.cli.diagnosis.findings import Finding, Level
+from tensorflow_ipu.cli.diagnosis.checks import Finding, Level
 from tensorflow_ipu.configs import chips, flags
 from tensorflow_ipu.configs.enums import Effect
 

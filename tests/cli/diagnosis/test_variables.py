@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from tensorflow_ipu.cli.diagnosis import variables
-from tensorflow_ipu.cli.diagnosis.findings import Level
+from tensorflow_ipu.cli.diagnosis.checks import Level
 from tensorflow_ipu.configs import flags
 
 

@@ -1,16 +1,64 @@
-"""Search for the report that a command is given, as a file or in a folder."""
+"""Arguments of several commands: numbers with their ranges, and reports."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 from pathlib import Path
 
-from tensorflow_ipu.cli.parsing import suggestion
+from tensorflow_ipu.cli.console import suggestion
+from tensorflow_ipu.configs.ranges import shown
 from tensorflow_ipu.profiler.report import Report
+
+# --- Numbers ---
+
+# Larger sizes, or numbers of bytes made of them, exceed the range of plans.
+_MOST = 10**12
+
+# The schedule of a pipeline is made for each mini-batch: more would take minutes and gigabytes.
+_MOST_MINI_BATCHES = 100_000
+
+
+def whole(text: str) -> int:
+    """Reads a whole number that a program can be planned with.
+
+    Args:
+        text: the text of the argument.
+
+    Raises:
+        argparse.ArgumentTypeError: it is no whole number, or too large.
+    """
+    return _at_most(text, _MOST)
+
+
+def some(text: str) -> int:
+    """Reads a whole number from 1; see `whole`."""
+    number = whole(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {number}")
+    return number
+
+
+def count(text: str) -> int:
+    """Reads a number of mini-batches; see `whole`."""
+    return _at_most(text, _MOST_MINI_BATCHES)
+
+
+def _at_most(text: str, most: int) -> int:
+    """Reads a whole number with an upper limit."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number, got {shown(text)}") from None
+    if number > most:
+        raise argparse.ArgumentTypeError(f"expected at most {most:,}, got {shown(number)}")
+    return number
+
+
+# --- Reports ---
 
 #: Name of a report in its folder.
 REPORT = "report.json"
-
 
 # Reports that are named at most.
 _NAMED = 6
