@@ -115,7 +115,7 @@ def _sum_up(findings: list[Finding]) -> None:
 def _show_diff(file: File, findings: list[Finding]) -> None:
     """Prints the changes of a file as a diff."""
     before = file.source.content.decode("utf-8-sig").splitlines()
-    after = migration.mended(file, findings).decode("utf-8-sig").splitlines()
+    after = migration.rewritten(file, findings).decode("utf-8-sig").splitlines()
     lines = difflib.unified_diff(before, after, str(file.path), str(file.path), lineterm="")
     for line in lines:
         print(line)
@@ -125,7 +125,7 @@ def _write(found: list[tuple[File, list[Finding]]]) -> int:
     """Writes the changes; prints the findings that the user has to act on."""
     left = 0
     for file, findings in found:
-        content = migration.mended(file, findings)
+        content = migration.rewritten(file, findings)
         if content != file.source.content:
             mode = stat.S_IMODE(file.path.stat().st_mode)
             private_files.write_bytes(file.path, content)

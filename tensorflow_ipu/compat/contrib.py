@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from tensorflow_ipu.compat.facade import names_of
+from tensorflow_ipu.compat.finder import names_of
 from tensorflow_ipu.compat.tables.contrib import TABLE
 
 # A package for the import system, whose modules no file stands for.

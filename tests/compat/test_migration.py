@@ -226,7 +226,7 @@ def migrated(path, program):
     """Returns the changed program, and the number of things to be changed by hand."""
     file, findings = found(path, program)
     left = sum(not finding.edits for finding in findings)
-    return migration.mended(file, findings).decode("utf-8"), left
+    return migration.rewritten(file, findings).decode("utf-8"), left
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -270,7 +270,7 @@ def test_a_program_is_for_one_tensorflow(tmp_path):
     assert migration.written_for(files).tensorflow == 1
     assert migration.written_for(files[1:]).tensorflow == 2
     findings = migration.findings(files[1], migration.written_for(files))
-    assert migration.mended(files[1], findings).startswith(TF1.encode())
+    assert migration.rewritten(files[1], findings).startswith(TF1.encode())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.compat.contrib import framework, training
-from tensorflow_ipu.compat.replacements import dataset_statistics, mixed_precision, python
+from tensorflow_ipu.compat.replacements import datasets, mixed_precision, python
 
 
 def test_getargspec_lists_arguments_and_refuses_keyword_only_ones():
@@ -163,11 +163,11 @@ class TestLossScaleOptimizer:
 
 
 def test_statistics_of_datasets_have_no_effect(caplog):
-    aggregator = dataset_statistics.StatsAggregator()
-    options = dataset_statistics.StatsOptions()
+    aggregator = datasets.StatsAggregator()
+    options = datasets.StatsOptions()
     options.aggregator = aggregator
     assert aggregator.get_summary().numpy() == b""
-    dataset = tf.data.Dataset.range(3).apply(dataset_statistics.latency_stats("a"))
+    dataset = tf.data.Dataset.range(3).apply(datasets.latency_stats("a"))
     assert list(dataset.as_numpy_iterator()) == [0, 1, 2]
     assert repr(options) == "StatsOptions(aggregator=StatsAggregator())"
     assert sum("collects no statistics" in record.message for record in caplog.records) == 1

@@ -15,7 +15,7 @@ import sys
 import pytest
 
 from tensorflow_ipu.cli.main import main
-from tensorflow_ipu.compat import facade, tables
+from tensorflow_ipu.compat import finder, tables
 from tensorflow_ipu.compat.rows import KERAS_2, is_below
 
 SHOW = """\
@@ -36,7 +36,7 @@ def lines_of(names):
     lines, expected = [], []
     for number, row in enumerate(names):
         module, _, name = row.old.rpartition(".")
-        printed = f"{row.old} {real_name(facade.resolve(row.new))}"
+        printed = f"{row.old} {real_name(finder.resolve(row.new))}"
         # The code of TensorFlow is imported, not found in `tf`.
         if not is_below(row.old, "tensorflow.python"):
             lines.append(f"show({row.old!r}, {row.old.replace('tensorflow.', 'tf.', 1)})")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tensorflow_ipu.compat import facade, tables
+from tensorflow_ipu.compat import finder, tables
 from tensorflow_ipu.compat.rows import KERAS_2, canonical, is_below
 from tensorflow_ipu.compat.tables import tensorflow1_names
 from tensorflow_ipu.compat.tables.keras import COPY
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 def there(name):
     """Whether stock Python, NumPy and TensorFlow have a name."""
     try:
-        facade.resolve(name)
+        finder.resolve(name)
     except (AttributeError, ImportError):
         return False
     return True
@@ -94,7 +94,7 @@ def test_contrib_has_all_names_of_its_table_without_shims():
         for part in row.old.split(".")[2:]:
             assert part in dir(value)
             value = getattr(value, part)
-        assert value is facade.resolve(row.new)
+        assert value is finder.resolve(row.new)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_contrib_has_all_names_of_its_table_without_shims():
 )
 def test_contrib_says_what_it_has_not(name, words):
     with pytest.raises(AttributeError, match=f"tensorflow.contrib.{name} is not in .*{words}"):
-        facade.resolve(f"tensorflow_ipu.compat.contrib.{name}")
+        finder.resolve(f"tensorflow_ipu.compat.contrib.{name}")
 
 
 def test_looking_into_programs_imports_no_tensorflow(run_python):

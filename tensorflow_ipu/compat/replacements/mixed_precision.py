@@ -1,4 +1,4 @@
-"""The loss scaling optimizer of `tf.keras.mixed_precision.experimental`."""
+"""`tf.keras.mixed_precision.experimental`, and the modules of its names in TensorFlow 1.15."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.versions import keras2
+
+__all__ = [
+    "DynamicLossScale",
+    "FixedLossScale",
+    "LossScale",
+    "LossScaleOptimizer",
+    "Policy",
+    "global_policy",
+    "set_policy",
+]
+
+
+# --- Loss scaling optimizer ---
 
 _Stock: Any = keras2.module("mixed_precision.loss_scale_optimizer").LossScaleOptimizer
 
@@ -87,3 +100,16 @@ def _arguments(loss_scale: Any) -> dict[str, Any]:
         'Expected "loss_scale" to be a number, "dynamic", a FixedLossScale or a DynamicLossScale. '
         f"Received: {loss_scale!r}."
     )
+
+
+# --- Names of the module ---
+
+#: Programs import modules below it, which are in the tables.
+__path__: list[str] = []
+
+Policy = tf.keras.mixed_precision.Policy
+global_policy = tf.keras.mixed_precision.global_policy
+set_policy = tf.keras.mixed_precision.set_global_policy
+DynamicLossScale = tf.compat.v1.mixed_precision.DynamicLossScale
+FixedLossScale = tf.compat.v1.mixed_precision.FixedLossScale
+LossScale = tf.compat.v1.mixed_precision.LossScale

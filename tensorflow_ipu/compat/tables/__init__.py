@@ -18,22 +18,32 @@ from tensorflow_ipu.compat.rows import (
     canonical,
     parents,
 )
-from tensorflow_ipu.compat.tables import contrib, keras, numpy, python, tensorflow
+from tensorflow_ipu.compat.tables import contrib, keras, libraries
 
 #: What is looked up by its name.
 Row = Union[Name, Module, Gone]
 
 NAMES = {
     row.old: row
-    for table in (python.NAMES, numpy.NAMES, keras.NAMES, tensorflow.NAMES, contrib.NAMES)
+    for table in (
+        libraries.PYTHON_NAMES,
+        libraries.NUMPY_NAMES,
+        keras.NAMES,
+        libraries.TENSORFLOW_NAMES,
+        contrib.NAMES,
+    )
     for row in table
 }
 MODULES = {
-    row.old: row for table in (keras.MODULES, tensorflow.MODULES, contrib.MODULES) for row in table
+    row.old: row for table in (keras.MODULES, libraries.MODULES, contrib.MODULES) for row in table
 }
-GONE = {row.old: row for table in (tensorflow.GONE, contrib.GONE) for row in table}
-KEYWORDS = {(row.function, row.old): row for row in python.KEYWORDS}
-METHODS = {row.old: row for table in (python.METHODS, tensorflow.METHODS) for row in table}
+GONE = {row.old: row for table in (libraries.GONE, contrib.GONE) for row in table}
+KEYWORDS = {(row.function, row.old): row for row in libraries.KEYWORDS}
+METHODS = {
+    row.old: row
+    for table in (libraries.PYTHON_METHODS, libraries.TENSORFLOW_METHODS)
+    for row in table
+}
 
 
 class Found(NamedTuple):

@@ -63,12 +63,12 @@ TABLE: dict[str, dict[str, str]] = {
     ),
     "framework": {
         **_from(
-            f"{_OURS}.arg_scopes",
+            f"{_OURS}.framework",
             *("add_arg_scope", "arg_scope", "arg_scoped_arguments", "current_arg_scope"),
             "has_arg_scope",
         ),
         **_from(
-            f"{_OURS}.variables",
+            f"{_OURS}.framework",
             *("add_model_variable", "assign_from_checkpoint", "assign_from_checkpoint_fn"),
             *("assign_from_values", "assign_from_values_fn", "get_model_variables"),
             *("get_trainable_variables", "get_unique_variable", "get_variables"),
@@ -95,16 +95,16 @@ TABLE: dict[str, dict[str, str]] = {
             *("bias_add", "dropout", "flatten", "fully_connected", "linear", "one_hot_encoding"),
             *("relu", "relu6", "repeat", "stack"),
         ),
-        **_from(f"{_OURS}.image_layers", "avg_pool2d", "conv2d", "max_pool2d"),
-        **_from(f"{_OURS}.normalization", "batch_norm", "layer_norm"),
-        "convolution2d": f"{_OURS}.image_layers.conv2d",
+        **_from(f"{_OURS}.layers", "avg_pool2d", "conv2d", "max_pool2d"),
+        **_from(f"{_OURS}.layers", "batch_norm", "layer_norm"),
+        "convolution2d": f"{_OURS}.layers.conv2d",
         "softmax": f"{_V1}.nn.softmax",
         **_from(
-            f"{_OURS}.initializers",
+            f"{_OURS}.weights",
             *("variance_scaling_initializer", "xavier_initializer", "xavier_initializer_conv2d"),
         ),
         **_from(
-            f"{_OURS}.regularizers",
+            f"{_OURS}.weights",
             *("apply_regularization", "l1_l2_regularizer", "l1_regularizer", "l2_regularizer"),
             "sum_regularizer",
         ),
@@ -124,7 +124,7 @@ TABLE: dict[str, dict[str, str]] = {
             *("AdamWOptimizer", "DecoupledWeightDecayExtension", "LazyAdamOptimizer"),
             *("MomentumWOptimizer", "NadamOptimizer", "extend_with_decoupled_weight_decay"),
         ),
-        "LARSOptimizer": f"{_OURS}.lars_optimizer.LARSOptimizer",
+        "LARSOptimizer": f"{_OURS}.optimizers.LARSOptimizer",
     },
     "rnn": {
         **_from(f"{_V1}.nn.rnn_cell", *_RNN_CELLS),
@@ -154,8 +154,8 @@ TABLE: dict[str, dict[str, str]] = {
         **_from(f"{_V1}.tpu", "outside_compilation", "replicate", "rewrite", "shard"),
     },
     "training": {
-        "HParams": f"{_OURS}.hparams.HParams",
-        "parse_values": f"{_OURS}.hparams.parse_values",
+        "HParams": f"{_OURS}.training.HParams",
+        "parse_values": f"{_OURS}.training.parse_values",
         "create_train_op": f"{_OURS}.training.create_train_op",
         "checkpoints_iterator": f"{_V1}.train.checkpoints_iterator",
     },

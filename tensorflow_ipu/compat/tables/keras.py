@@ -80,7 +80,7 @@ _SAME = (
 _WHY = f"the code of Keras is in {SOURCES} since 2.13"
 _WHY_COPY = "an old copy in TensorFlow 2.15, whose classes do not go together with tf.keras"
 _LOSS_SCALE = ("tensorflow.python.training.experimental.loss_scale",)
-_EXPERIMENTAL_MODULE = ("tensorflow_ipu.compat.replacements.mixed_precision_experimental",)
+_EXPERIMENTAL_MODULE = ("tensorflow_ipu.compat.replacements.mixed_precision",)
 _LOSS_SCALE_OPTIMIZER = ("tensorflow_ipu.compat.replacements.mixed_precision",)
 
 
