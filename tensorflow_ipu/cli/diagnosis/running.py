@@ -130,8 +130,7 @@ _TENSORFLOW = "TensorFlow"
 # Variables with options. Not from `configs.flags`, which needs packages that may be missing.
 _OPTIONS = ("POPLAR_ENGINE_OPTIONS", "POPLAR_TARGET_OPTIONS", "POPLAR_RUNTIME_OPTIONS")
 
-# ProbeResult -> subject of its failure, text, and correcting command. The other steps have texts of their
-# own.
+# Step -> subject of its failure, text, and correcting command; other steps have their own texts.
 _FAILURES: Mapping[str, tuple[str, str, str]] = {
     "devices": ("plugin", "devices cannot be listed", REINSTALL),
     "library": ("plugin", "", REINSTALL),
