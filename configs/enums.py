@@ -1,8 +1,9 @@
-"""Enumerations of `IPUConfig`, the legacy option functions and the flags."""
+"""Enumerations of `IPUConfig`, the legacy option functions, the flags and types of partial sums."""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -168,3 +169,14 @@ class Effect(enum.Enum):
     NO_OP = "no-op"
     MODEL = "model"
     IGNORED = "ignored-with-warning"
+
+
+# --- Types of partial sums ---
+
+#: Poplar's option for the type, of all ops of a library, and its values.
+PARTIALS_OPTION = "partialsType"
+PARTIALS_OF_OPTION: Mapping[str, str] = {"half": "float16", "float": "float32"}
+
+#: Key of the frontend attributes of an op in `scopes.partials_type`, and its values.
+PARTIALS_KEY = "PARTIALS_TYPE"
+PARTIALS_OF_KEY: Mapping[str, str] = {"F16": "float16", "F32": "float32"}

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import List, Tuple, Union
 
 from tensorflow_ipu.configs import chips
-from tensorflow_ipu.configs.attributes import Category
-from tensorflow_ipu.configs.declarations import Group, Option, options
+from tensorflow_ipu.configs.attributes import Category, Group, Option, options
 from tensorflow_ipu.configs.enums import (
     DeviceConnectionType,
     Effect,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from tensorflow_ipu.configs import flags, partials
+from tensorflow_ipu.configs import enums, flags
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.ranges import (
     BYTES,
@@ -140,7 +140,7 @@ _VALUES: Mapping[str, WordChoice | Digits | Folder] = {
     "maxBytesPerTile": Digits(BYTES),
     "maxOutputMemoryProportion": Digits(PROPORTION),
     "numIPUs": Digits(COUNT),
-    partials.OPTION: WordChoice(tuple(partials.OF_OPTION)),
+    enums.PARTIALS_OPTION: WordChoice(tuple(enums.PARTIALS_OF_OPTION)),
     "poolUseIntrospectiveMapping": _SWITCH,
     "startTileMultiplier": Digits(Range(0, INT32)),
     "syncful.maxBytesPerTile": Digits(BYTES),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tensorflow_ipu.configs import flags
-from tensorflow_ipu.configs.declarations import type_text
+from tensorflow_ipu.configs.attributes import type_text
 from tensorflow_ipu.configs.ipu_config import OPTIONS
 from tensorflow_ipu.configs.ranges import Folder, Range
 

@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorflow_ipu.configs import ipu_config
-from tensorflow_ipu.configs.attributes import Category
-from tensorflow_ipu.configs.declarations import Group, Option
+from tensorflow_ipu.configs.attributes import Category, Group, Option
 from tensorflow_ipu.import_hook import tables
 
 FOLDER = Path(__file__).with_name("packages")
@@ -163,7 +162,7 @@ def _options_module() -> str:
             "from typing import Any",
             "",
             "from tensorflow_ipu.configs.attributes import AttributeMetadata",
-            "from tensorflow_ipu.configs.declarations import Group, Option",
+            "from tensorflow_ipu.configs.attributes import Group, Option",
             *(f"from tensorflow_ipu.configs.enums import {name}" for name in _enums()),
             "",
             "IntOrInts = int | list[int] | tuple[int, ...]",

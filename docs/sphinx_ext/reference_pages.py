@@ -14,7 +14,7 @@ from typing import Any
 from sphinx_ext import command_pages, guides, public_names
 from sphinx_ext.docstrings import restructured
 from sphinx_ext.public_names import Module
-from tensorflow_ipu.configs.declarations import Option, type_text
+from tensorflow_ipu.configs.attributes import Option, type_text
 from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig
 from tensorflow_ipu.import_hook import tables
 

@@ -12,7 +12,7 @@ from tensorflow_ipu.configs.enums import (
     StochasticRoundingBehaviour,
 )
 from tensorflow_ipu.configs.ipu_config import IPUConfig
-from tensorflow_ipu.configs.verification import KeyId, VerificationOptions
+from tensorflow_ipu.configs.legacy import KeyId, VerificationOptions
 from tensorflow_ipu.device.system import (
     configure_ipu_system,
     get_ipu_config,

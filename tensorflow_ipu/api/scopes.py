@@ -20,7 +20,7 @@ from tensorflow_ipu.compiler.ir.program import (
     OUTSIDE_ATTRIBUTE,
     SHARDING_ATTRIBUTE,
 )
-from tensorflow_ipu.configs import partials
+from tensorflow_ipu.configs import enums
 from tensorflow_ipu.hooks import gradient_hooks, tensorflow_hooks
 
 tensorflow_hooks.install()
@@ -28,7 +28,7 @@ tensorflow_hooks.install()
 # TensorFlow takes the shapes of a node's results from this attribute when it imports a graph.
 _OUTPUT_SHAPES = "_output_shapes"
 _STOCHASTIC_ROUNDING = "STOCHASTIC_ROUNDING"
-_PARTIALS = {dtypes.as_dtype(name): word for word, name in partials.OF_KEY.items()}
+_PARTIALS = {dtypes.as_dtype(name): word for word, name in enums.PARTIALS_OF_KEY.items()}
 
 
 def _attr_scope(attributes: dict[str, attr_value_pb2.AttrValue]) -> Any:
@@ -256,4 +256,4 @@ def partials_type(override_type: Any) -> contextlib.AbstractContextManager[None]
             f"Only support float16, float32, provided {provided}. Partial results have one of "
             "these types, as NumPy or TensorFlow names them."
         )
-    return frontend_attribute(partials.KEY, _PARTIALS[dtype], "PRIMITIVE_TYPE_INVALID")
+    return frontend_attribute(enums.PARTIALS_KEY, _PARTIALS[dtype], "PRIMITIVE_TYPE_INVALID")

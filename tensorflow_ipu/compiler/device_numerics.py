@@ -13,7 +13,7 @@ from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis import flops
 from tensorflow_ipu.compiler.ir.function_editor import FunctionEditor
 from tensorflow_ipu.compiler.ir.program import FRONTEND_ATTRIBUTE, node_tag
-from tensorflow_ipu.configs import partials
+from tensorflow_ipu.configs import enums
 from tensorflow_ipu.configs.enums import StochasticRoundingBehaviour
 from tensorflow_ipu.device.attachment import System
 
@@ -214,7 +214,7 @@ class FloatBehavior:
         """Returns whether a node of a family ("matmuls", "convolutions", "") adds in float16."""
         if not family:
             return False
-        own = partials.OF_KEY.get(_frontend(node).get(partials.KEY, ""))
+        own = enums.PARTIALS_OF_KEY.get(_frontend(node).get(enums.PARTIALS_KEY, ""))
         return family in self.half_partials if own is None else own == "float16"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tensorflow_ipu.configs import flags, partials
+from tensorflow_ipu.configs import enums, flags
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.configs.enums import DeviceConnectionType
 from tensorflow_ipu.configs.flags import Flags
@@ -113,7 +113,7 @@ class System:
             family: "matmuls" or "convolutions".
         """
         options: dict[str, str] = getattr(self.settings, family).poplar_options
-        return partials.OF_OPTION.get(options.get(partials.OPTION, ""))
+        return enums.PARTIALS_OF_OPTION.get(options.get(enums.PARTIALS_OPTION, ""))
 
     @property
     def engine_options(self) -> dict[str, str]:

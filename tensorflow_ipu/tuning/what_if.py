@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tensorflow_ipu.configs import chips, partials
+from tensorflow_ipu.configs import chips, enums
 from tensorflow_ipu.costs.label import Label, worst
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.planning import Planner
@@ -44,7 +44,7 @@ NAMES: Mapping[str, str] = {
 _POSITIVE = ("tiles", "replicas", "instances", "batch", "stages", "count")
 
 
-_PARTIALS = {**partials.OF_OPTION, "float16": "float16", "float32": "float32"}
+_PARTIALS = {**enums.PARTIALS_OF_OPTION, "float16": "float16", "float32": "float32"}
 
 
 def checked(changes: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:

@@ -10,8 +10,15 @@ from typing import Dict, List, Tuple, Union
 
 import pytest
 
-from tensorflow_ipu.configs.attributes import AttributeMetadata, Category
-from tensorflow_ipu.configs.declarations import Group, Option, has_type, options, type_text
+from tensorflow_ipu.configs.attributes import (
+    AttributeMetadata,
+    Category,
+    Group,
+    Option,
+    has_type,
+    options,
+    type_text,
+)
 from tensorflow_ipu.configs.enums import Effect
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 

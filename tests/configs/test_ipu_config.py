@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tensorflow_ipu.configs import translate
-from tensorflow_ipu.configs.declarations import has_type, walk
+from tensorflow_ipu.configs.attributes import has_type, walk
 from tensorflow_ipu.configs.enums import (
     DeviceConnectionType,
     Effect,

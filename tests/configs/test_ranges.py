@@ -20,7 +20,7 @@ from tensorflow_ipu.configs import (
     translate,
     validation,
 )
-from tensorflow_ipu.configs.declarations import has_type
+from tensorflow_ipu.configs.attributes import has_type
 from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig
 from tensorflow_ipu.configs.ranges import FOLDER, Digits, Folder, Range, WordChoice
 

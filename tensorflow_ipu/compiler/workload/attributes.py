@@ -19,7 +19,7 @@ from tensorflow_ipu.compiler.ir.program import (
     OUTLINED_PREFIX,
     PLAN_ATTRIBUTE,
 )
-from tensorflow_ipu.configs import partials
+from tensorflow_ipu.configs import enums
 
 # Position of the input that says which axes an op works on, counted from the end if negative.
 # Other inputs that decide on the work are named likewise: sizes, paddings, numbers of results.
@@ -90,7 +90,7 @@ def _of_scopes(node: node_def_pb2.NodeDef) -> dict[str, Any]:
         found.update(json.loads(node.attr[COMPOSITE_ATTRIBUTE].s).get("attributes", {}))
     if FRONTEND_ATTRIBUTE in node.attr:
         options = xla_data_pb2.FrontendAttributes.FromString(node.attr[FRONTEND_ATTRIBUTE].s).map
-        chosen = partials.OF_KEY.get(options.get(partials.KEY, ""))
+        chosen = enums.PARTIALS_OF_KEY.get(options.get(enums.PARTIALS_KEY, ""))
         if chosen is not None:
             found["partials"] = chosen
     if MULTI_CONV_ATTRIBUTE in node.attr:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from functools import lru_cache
 
-from tensorflow_ipu.configs import partials
+from tensorflow_ipu.configs import enums
 from tensorflow_ipu.costs import catalogue
 from tensorflow_ipu.costs.cost import FREE, Cost, Resources
 from tensorflow_ipu.planner.program import fused_maps
@@ -87,12 +87,12 @@ class ResourceTable:
         def option(name: str, default: float | str) -> float | str:
             return options.get(f"{library}.{name}", options.get(name, default))
 
-        chosen = str(option(partials.OPTION, sums))
+        chosen = str(option(enums.PARTIALS_OPTION, sums))
         return Resources(
             settings.chip,
             settings.compute_tiles,
             float(option("availableMemoryProportion", proportion)),
-            partials.OF_OPTION.get(chosen, chosen),
+            enums.PARTIALS_OF_OPTION.get(chosen, chosen),
             settings.replicas,
             # Other ops make the operands, in layouts of their own.
             allocated=False,

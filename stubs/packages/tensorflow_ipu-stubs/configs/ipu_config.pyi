@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tensorflow_ipu.configs.attributes import AttributeMetadata
-from tensorflow_ipu.configs.declarations import Group, Option
+from tensorflow_ipu.configs.attributes import Group, Option
 from tensorflow_ipu.configs.enums import DeviceConnectionType
 from tensorflow_ipu.configs.enums import ExecutionProfileType
 from tensorflow_ipu.configs.enums import MergeRemoteBuffersBehaviour
