@@ -10,11 +10,11 @@ from typing import Any
 from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.program.structure import BACKWARD, structure
+from tensorflow_ipu.tuning.advice.instructions import RemedyStep
 from tensorflow_ipu.tuning.advice.steps import Guide
-from tensorflow_ipu.tuning.advice.words import RemedyStep
 from tensorflow_ipu.tuning.search.best_first import Found, Search
+from tensorflow_ipu.tuning.search.candidates import Candidates
 from tensorflow_ipu.tuning.search.choices import SUBJECTS, Choices, Trial
-from tensorflow_ipu.tuning.search.maker import Maker
 from tensorflow_ipu.tuning.search.space import Space
 from tensorflow_ipu.util.text import aligned, exact_bytes, fitted
 
@@ -143,10 +143,10 @@ def _search(
     settings = plan.settings
     if items is not None:  # the mini-batches of an update follow from the rest
         subjects = [name for name in subjects if name != "count"]
-    maker = Maker(plan.workload, settings, ipus, fewer=True, items=items)
-    space = Space(plan.workload, settings, maker.structure, ipus, subjects)
-    search = Search(plan, space, maker, most_items=most_items, items=items, planned=planned)
-    return search, space, Guide(plan, maker.structure)
+    candidates = Candidates(plan.workload, settings, ipus, fewer=True, items=items)
+    space = Space(plan.workload, settings, candidates.structure, ipus, subjects)
+    search = Search(plan, space, candidates, most_items=most_items, items=items, planned=planned)
+    return search, space, Guide(plan, candidates.structure)
 
 
 def _check(ipus: int | None, instances: int, most: int, subjects: Collection[str]) -> None:

@@ -13,8 +13,8 @@ from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.tuning.advice.steps import Guide
 from tensorflow_ipu.tuning.search import best_first
+from tensorflow_ipu.tuning.search.candidates import Candidates
 from tensorflow_ipu.tuning.search.choices import SUBJECTS, Choices, Trial
-from tensorflow_ipu.tuning.search.maker import Maker
 from tensorflow_ipu.tuning.search.space import Space
 
 # What saves no memory by itself.
@@ -136,12 +136,12 @@ def _search(plan: Plan, budget: int, always: Sequence[str]) -> Findings:
     """Searches with a number of plans, and with one for each of some subjects."""
     settings = plan.settings
     ipus = Machine(settings.chip).num_ipus * settings.instances
-    maker = Maker(plan.workload, settings, ipus)
+    candidates = Candidates(plan.workload, settings, ipus)
     subjects = [name for name in SUBJECTS if name not in _NO_REMEDY]
-    space = Space(plan.workload, settings, maker.structure, ipus, subjects, saving=True)
-    searched = best_first.Search(plan, space, maker, per_ipu=True)
+    space = Space(plan.workload, settings, candidates.structure, ipus, subjects, saving=True)
+    searched = best_first.Search(plan, space, candidates, per_ipu=True)
     searched.run(budget, always)
-    guide = Guide(plan, maker.structure)
+    guide = Guide(plan, candidates.structure)
     found = sorted((_remedy(plan, guide, t) for t in _chosen(plan, searched)), key=_rank)
     return Findings(tuple(found), _untried(space, searched))
 

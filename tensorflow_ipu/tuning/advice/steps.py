@@ -10,8 +10,8 @@ from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.program.structure import FORWARD, UPDATE, Structure, structure
 from tensorflow_ipu.planner.time.throughput import reserved_ipus
 from tensorflow_ipu.planner.workload import Workload
-from tensorflow_ipu.tuning.advice import words
-from tensorflow_ipu.tuning.advice.words import Instructions, PipelineChange, RemedyStep
+from tensorflow_ipu.tuning.advice import instructions
+from tensorflow_ipu.tuning.advice.instructions import Instructions, PipelineChange, RemedyStep
 from tensorflow_ipu.tuning.search.choices import ON_CHIP, REMOTE, SPLIT, Choices, Trial
 from tensorflow_ipu.tuning.stages import stage_split
 
@@ -34,7 +34,7 @@ class Guide:
     def __init__(self, plan: Plan, found: Structure | None = None) -> None:
         self._plan = plan
         self._found = structure(plan.workload) if found is None else found
-        self._words = words.instructions_for(plan.workload)
+        self._words = instructions.instructions_for(plan.workload)
         self._sources = layer_sources(plan.workload, self._found)
 
     def steps(self, trial: Trial) -> tuple[RemedyStep, ...]:

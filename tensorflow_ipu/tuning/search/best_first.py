@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.time import throughput
+from tensorflow_ipu.tuning.search.candidates import Candidates
 from tensorflow_ipu.tuning.search.choices import ON_CHIP, Choices, Trial
-from tensorflow_ipu.tuning.search.maker import Maker
 from tensorflow_ipu.tuning.search.space import Space
 
 # --- Estimates of the effect of a change on memory and speed, to order candidates ---
@@ -284,7 +284,7 @@ class Search:
     Args:
         plan: of the program as it is.
         space: the search space.
-        maker: makes programs of configurations.
+        candidates: programs of the configurations.
         per_ipu: whether the objective is the speed per IPU, instead of all IPUs'.
         most_items: elements of data that a weight update may be made of; None for any number.
         items: elements of data that a weight update has to be made of; None for any number.
@@ -298,13 +298,13 @@ class Search:
         self,
         plan: Plan,
         space: Space,
-        maker: Maker,
+        candidates: Candidates,
         per_ipu: bool = False,
         most_items: int | None = None,
         items: int | None = None,
         planned: Callable[[int, int], None] | None = None,
     ) -> None:
-        self._plan, self._space, self._maker = plan, space, maker
+        self._plan, self._space, self._candidates = plan, space, candidates
         self._items, self._planned, self._all, self._done = items, planned, 0, 0
         self._per_ipu, self._most_items = per_ipu, most_items
         self.found = Found()
@@ -429,12 +429,13 @@ class Search:
     def _try(self, choices: Choices, known: Plan | None = None) -> Trial | None:
         """Plans a configuration; `known` is its plan if no other choice has to change for it."""
         try:
-            made = self._maker.make(choices)
-            plan = known if known is not None and made.settings == known.settings else made.plan()
+            candidate = self._candidates.candidate(choices)
+            same = known is not None and candidate.settings == known.settings
+            plan = known if known is not None and same else candidate.plan()
         except ValueError as error:
             self.found.failures.setdefault(str(error), choices)
             return None
-        trial = Trial(choices, plan, made.parts)
+        trial = Trial(choices, plan, candidate.parts)
         self.found.trials[choices] = trial
         return trial
 
@@ -469,7 +470,7 @@ class Search:
     def _canonical(self, choices: Choices) -> Choices | None:
         """Returns the choices with as many replicas as fit on the IPUs; None if none does."""
         try:
-            return self._maker.canonical(choices)
+            return self._candidates.canonical(choices)
         except ValueError as error:
             self.found.failures.setdefault(str(error), choices)
             return None

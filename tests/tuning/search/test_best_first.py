@@ -10,8 +10,8 @@ from tensorflow_ipu.configs import chips
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.tuning.search.best_first import Search
+from tensorflow_ipu.tuning.search.candidates import Candidates
 from tensorflow_ipu.tuning.search.choices import SUBJECTS, Choices, Trial
-from tensorflow_ipu.tuning.search.maker import Maker
 from tensorflow_ipu.tuning.search.space import Space
 from tests.support.planner.layered_workloads import dense
 from tests.support.planner.workloads import pipeline
@@ -38,13 +38,13 @@ SPACES = {
 
 def _search(workload, tiles, ipus, subjects=SUBJECTS, replicas=1, **options):
     settings = Settings(chip=chips.MK2.with_tiles(tiles), replicas=replicas)
-    maker = Maker(workload, settings, ipus, fewer=True)
-    space = Space(workload, settings, maker.structure, ipus, subjects)
+    candidates = Candidates(workload, settings, ipus, fewer=True)
+    space = Space(workload, settings, candidates.structure, ipus, subjects)
     plan = planning.plan(workload, settings)
-    return Search(plan, space, maker, **options), space, maker
+    return Search(plan, space, candidates, **options), space, candidates
 
 
-def _all(space, maker, subjects):
+def _all(space, candidates, subjects):
     """Plans all combinations of values of a few subjects."""
     values = {name: [None] for name in subjects}
     # Which values there are depends on other choices: those of two steps show them all.
@@ -56,7 +56,7 @@ def _all(space, maker, subjects):
     for combination in itertools.product(*values.values()):
         choices = Choices(**dict(zip(values, combination)))
         try:
-            made = maker.make(choices)
+            made = candidates.candidate(choices)
         except ValueError:
             continue
         yield Trial(choices, made.plan())
@@ -66,8 +66,8 @@ def _all(space, maker, subjects):
 def test_the_best_is_that_of_all_combinations(name):
     """With plans for all, and with fewer: the order in which they are made finds it early."""
     workload, tiles, ipus, subjects = SPACES[name]
-    _, space, maker = _search(workload, tiles, ipus, subjects)
-    fitting = [trial.speed for trial in _all(space, maker, subjects) if trial.fits]
+    _, space, candidates = _search(workload, tiles, ipus, subjects)
+    fitting = [trial.speed for trial in _all(space, candidates, subjects) if trial.fits]
     assert fitting
     for plans in (1000, 40):
         search, _, _ = _search(workload, tiles, ipus, subjects)

@@ -11,8 +11,8 @@ from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import POPART, POPXL
 from tensorflow_ipu.tuning.advice.steps import Guide
+from tensorflow_ipu.tuning.search.candidates import Candidates
 from tensorflow_ipu.tuning.search.choices import ON_CHIP, REMOTE, SPLIT, Choices, Trial
-from tensorflow_ipu.tuning.search.maker import Maker
 from tests.support.planner.layered_workloads import dense
 
 WORKLOAD = dense([64] * 5, batch=16)
@@ -43,7 +43,7 @@ def _steps(choices, api=""):
     workload = dataclasses.replace(WORKLOAD, api=api)
     settings = Settings(chip=chips.MK2.with_tiles(16))
     plan = planning.plan(workload, settings)
-    made = Maker(workload, settings, 16, fewer=True).make(choices)
+    made = Candidates(workload, settings, 16, fewer=True).candidate(choices)
     return Guide(plan).steps(Trial(choices, made.plan(), made.parts))
 
 

@@ -1,4 +1,4 @@
-"""`Maker`: makes the program and the settings of a configuration."""
+"""Candidates of the search: the program and the settings of each configuration."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _PROPORTIONS = ("matmul_proportion", "convolution_proportion", "slice_proportion
 
 
 @dataclasses.dataclass(frozen=True)
-class Made:
-    """The program of a configuration with its planner and settings.
+class Candidate:
+    """A candidate: the program of a configuration, with its planner and settings.
 
     Attributes:
         planner: Of the program.
@@ -48,8 +48,8 @@ class Made:
         return self.planner.plan(self.settings)
 
 
-class Maker:
-    """Factory of the programs of a program's configurations.
+class Candidates:
+    """The candidates of one program, by their choices; the latest programs are cached.
 
     Args:
         workload: the program.
@@ -160,7 +160,7 @@ class Maker:
             return False
         return True
 
-    def make(self, choices: Choices) -> Made:
+    def candidate(self, choices: Choices) -> Candidate:
         """Returns the program with some changes.
 
         Args:
@@ -177,7 +177,7 @@ class Maker:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         planner, parts = self._kept[key]
-        return Made(planner, self._changed_settings(choices, replicas), parts)
+        return Candidate(planner, self._changed_settings(choices, replicas), parts)
 
     def _replicas(self, choices: Choices) -> int:
         """Returns the replicas of all instances: as chosen, or as many as fit on the IPUs."""
