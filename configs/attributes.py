@@ -180,7 +180,7 @@ class AttributeMetadata:
 
     @property
     def effect(self) -> Effect | None:
-        """What the option does in this simulator; None for a category."""
+        """The option's effect in this simulator; None for a category."""
         return self._node.effect if isinstance(self._node, Option) else None
 
     @property
@@ -190,7 +190,7 @@ class AttributeMetadata:
 
     @property
     def deprecated_msg(self) -> str | None:
-        """Why the attribute is deprecated and what to use; None if it is not."""
+        """The reason of a deprecation and the replacement; None if it is not deprecated."""
         return self._node.deprecated_msg
 
     @property
@@ -310,7 +310,7 @@ class Category:
         return copy.deepcopy(self)
 
     def __repr__(self) -> str:
-        """What differs from the defaults: `IPUConfig(auto_select_ipus=2)`."""
+        """The options that differ from the defaults: `IPUConfig(auto_select_ipus=2)`."""
         start = len(self._prefix)
         changed = {
             (prefix + node.name)[start:]: value
@@ -449,7 +449,7 @@ class Category:
 
 
 def store(node: Category, name: str, value: Any) -> None:
-    """Sets an option for whoever has told the user already what there is to tell about it.
+    """Sets an option without warning; the caller has warned already.
 
     Args:
         node: the category, or the configuration itself.

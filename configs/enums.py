@@ -156,7 +156,7 @@ class SyntheticDataCategory(enum.Enum):
 
 
 class Effect(enum.Enum):
-    """What an option or flag does in this simulator; the documentation is generated from it.
+    """Effect of an option or flag in this simulator; the documentation is generated from it.
 
     * `EFFECT`: read, and changes what the user sees.
     * `NO_OP`: accepted; by design it never changes results or reports here. On the chip it may

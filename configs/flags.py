@@ -266,7 +266,7 @@ def describe() -> tuple[FlagInfo, ...]:
 
 
 def help_text() -> str:
-    """Returns what `--help` prints: one entry per flag."""
+    """Returns the text of `--help`: one entry per flag."""
     lines = [f"Flags of {VARIABLE}, separated by spaces:"]
     for info in describe():
         default = ",".join(info.default) if info.type == "list" else info.default

@@ -33,7 +33,7 @@ _UNMODELLED = "Not modelled. "
 
 
 def _unless_modelled(effect: Effect) -> str:
-    """Begins the description of what may be modelled or not."""
+    """Begins the description of an option that may be modelled or not."""
     return _UNMODELLED if effect is _NO_OP else ""
 
 

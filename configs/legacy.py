@@ -111,7 +111,7 @@ _MERGING = {
 
 
 def _deprecated(replacement: str) -> Callable[[_F], _F]:
-    """Makes a function log that it is deprecated and what replaces it."""
+    """Decorator: logs that the function is deprecated, with its replacement."""
 
     def decorate(function: _F) -> _F:
         @functools.wraps(function)

@@ -74,7 +74,7 @@ class Machine:
 
     @property
     def configurations(self) -> tuple[MachineConfiguration, ...]:
-        """What can be attached, by id; empty for the model."""
+        """The configurations that can be attached, by id; empty for the model."""
         return () if self.is_model else _CONFIGURATIONS
 
     @property
@@ -95,7 +95,7 @@ class Machine:
         return f"The machine of {self.num_ipus} IPUs has devices with {_either(self.sizes)} IPUs."
 
     def advice(self, ipus: int) -> str:
-        """Says what to select for a program, as a sentence for errors.
+        """Returns a sentence for errors: the IPUs to select for a program.
 
         Args:
             ipus: IPUs that a replica of it takes, a power of two.

@@ -17,7 +17,7 @@ _LONGEST = 120
 
 
 def shown(value: Any) -> str:
-    """Returns a value as messages show it: `repr`, but short, whatever it is."""
+    """Returns a value as messages show it: a short `repr` of any object."""
     try:
         text = _SHOWN.repr(value)
     except ValueError:  # Python does not print numbers of thousands of digits

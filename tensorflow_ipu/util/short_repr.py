@@ -13,7 +13,7 @@ LENGTH = 240
 
 
 class _Shortener(reprlib.Repr):
-    """Shortens what is long: texts, containers, arrays."""
+    """Shortener of long texts, containers and arrays."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ def short_repr(name: str, attributes: Mapping[str, Any]) -> str:
 
 
 def shows(attributes: Callable[[Any], Mapping[str, Any]]) -> Callable[[Any], str]:
-    """Makes the method `__repr__` of a class from what its objects have to say.
+    """Makes the method `__repr__` of a class from the facts of its objects.
 
     For example `__repr__ = shows(lambda self: {"name": self.name})` in the class.
 

@@ -1,4 +1,4 @@
-"""Damaged reports, and what the command line tool makes of them.
+"""Damaged reports, and the command line tool's results for them.
 
 `python -m tests.cli.mutations 5000` tries that many, and prints those that are not refused in one
 line. Cases are numbered: the same number is the same damage of the same report.
@@ -128,7 +128,7 @@ def change(data: Any, draw: random.Random) -> None:
 
 
 def _exchange(data: Any, draw: random.Random) -> None:
-    """Gives a value that of another place with the same type, so that only its meaning is wrong."""
+    """Replaces a value by another of the same type, so that only its meaning is wrong."""
     for _ in range(200):
         (holder, key), (other, place) = _place(data, draw), _place(data, draw)
         value, wanted = holder[key], other[place]
@@ -138,7 +138,7 @@ def _exchange(data: Any, draw: random.Random) -> None:
 
 
 def _place(data: Any, draw: random.Random) -> tuple[Any, Any]:
-    """Chooses a value anywhere in the data; returns what holds it, and its key in that.
+    """Chooses a value anywhere in the data; returns its container and its key.
 
     Half of them are in the tables of the program, which is what commands compute with.
     """
@@ -161,7 +161,7 @@ def _place(data: Any, draw: random.Random) -> tuple[Any, Any]:
 
 
 class Outcome(NamedTuple):
-    """What a command did.
+    """The result of a command.
 
     Args:
         code: its exit code, -1 if it raised.
@@ -173,7 +173,7 @@ class Outcome(NamedTuple):
 
     @property
     def problem(self) -> str:
-        """What is wrong with it: empty for a result, and for one line and the exit code 2."""
+        """The fault of a result; empty for a result, and for one line with exit code 2."""
         if self.code in (0, 1):
             return f"exit code {self.code} with {self.error!r}" if self.error else ""
         one_line = self.error.count("\n") == 1 and len(self.error) < 800
@@ -238,7 +238,7 @@ def cases(count: int, first: int = 0) -> Iterator[Case]:
 
 @contextlib.contextmanager
 def tool() -> Iterator[Callable[[Case], Outcome]]:
-    """Yields what runs a case, in a folder of its own."""
+    """Yields a function that runs a case in a folder of its own."""
     whole = reports()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

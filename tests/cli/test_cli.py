@@ -50,7 +50,7 @@ def wider(tmp_path):
 
 
 def run(capsys, *arguments):
-    """Runs the tool; returns the exit code and what it printed."""
+    """Runs the tool; returns the exit code and the output."""
     code = main(arguments)
     return code, capsys.readouterr().out
 
@@ -395,7 +395,7 @@ class TestWidth:
 
 
 class TestOutput:
-    """What the shell does with the output, in processes of their own."""
+    """Outputs that a shell closes, redirects or pipes, in processes of their own."""
 
     def shell(self, command, report):
         return subprocess.run(

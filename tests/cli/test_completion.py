@@ -1,4 +1,4 @@
-"""Tests of completion: what a real bash completes, and that the scripts know all that there is."""
+"""Tests of completion: completions of a real bash, and scripts that have all commands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def script(capsys, shell, *more):
 
 
 def completed(folder, text, program, lines):
-    """What a bash in a folder completes lines to."""
+    """Returns the completions of lines by a bash in a folder."""
     if shutil.which("bash") is None:
         pytest.skip("there is no bash")
     (folder / "completion").write_text(text)

@@ -1,4 +1,4 @@
-"""Tests of `gc-info`: the forms of its answers are those of Graphcore's public documentation."""
+"""Tests of `gc-info`: its answers have the forms of Graphcore's public documentation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensorflow_ipu.configs.machine import Machine
 
 
 def printed(capsys, *arguments):
-    """What the tool prints to the standard output; on the other it says that it is simulated."""
+    """Returns the standard output; the standard error says that the machine is simulated."""
     assert gc_info.main(arguments) == 0
     output = capsys.readouterr()
     assert "simulates" in output.err

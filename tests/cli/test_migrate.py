@@ -31,7 +31,7 @@ def program(tmp_path, monkeypatch):
 
 
 def run(capsys, *arguments):
-    """Runs the tool; returns the exit code, and what it printed on both streams."""
+    """Runs the tool; returns the exit code and both streams."""
     code = main(arguments)
     printed = capsys.readouterr()
     return code, printed.out, printed.err
@@ -109,7 +109,7 @@ def test_bad_input_is_one_line(capsys, program, arguments, words):
 
 
 def test_damaged_programs_are_migrated_or_refused(tmp_path):
-    """What can be parsed is migrated to what can be parsed, and what cannot is left as it is."""
+    """Files that parse are migrated to files that parse; other files stay unchanged."""
     path = tmp_path / "program.py"
     codes = set()
     for number in range(150):

@@ -1,4 +1,4 @@
-"""Damaged reports: every command says in one line what is wrong, or gives a result."""
+"""Damaged reports: every command prints a result, or the fault in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tensorflow-ipu passes`: texts of programs after each pass, and what changed."""
+"""Tests of `tensorflow-ipu passes`: texts of programs after each pass, and changed lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def step(name: str, kind: str = "pass", program: str = "cluster_0__f") -> StepDo
 
 
 def printed(*, only: str | None = None, changes: bool = False) -> str:
-    """Returns what is printed of a program whose second pass changes a line."""
+    """Returns the output for a program whose second pass changes a line."""
     file = io.StringIO()
     printer = passes._Printer(file, only, changes)
     printer(step("as traced", "input"), "a\nb\nc\nd")

@@ -1,4 +1,4 @@
-"""Tests of `tensorflow-ipu remedies`: what it prints, its options, and edits of programs."""
+"""Tests of `tensorflow-ipu remedies`: its output, its options, and edits of programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Keras model that is refused, and what comes of following the lines that remedies prints."""
+"""A Keras model that is refused, and the same model with the printed remedies."""
 
 from __future__ import annotations
 

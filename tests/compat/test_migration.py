@@ -1,4 +1,4 @@
-"""What `tensorflow-ipu migrate` makes of pieces of programs."""
+"""Tests of `tensorflow-ipu migrate` with pieces of programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code in the place of what Python, NumPy and TensorFlow dropped, without graphs."""
+"""Tests of replacements of dropped names of Python, NumPy and TensorFlow, without graphs."""
 
 from __future__ import annotations
 

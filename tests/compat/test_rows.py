@@ -32,7 +32,7 @@ def real_name(value):
 
 
 def lines_of(names):
-    """Returns lines that use names as attributes and import them, and what each prints."""
+    """Returns lines that use names as attributes and import them, with the output of each."""
     lines, expected = [], []
     for number, row in enumerate(names):
         module, _, name = row.old.rpartition(".")
@@ -59,7 +59,7 @@ def class_of(row):
 
 
 def lines_of_modules(rows):
-    """Returns lines that import modules, and names of them, and what each prints."""
+    """Returns lines that import modules and their names, with the output of each."""
     lines, expected = [], []
     for number, row in enumerate(rows):
         name, value = class_of(row)
@@ -74,7 +74,7 @@ def lines_of_modules(rows):
 
 
 def programs():
-    """Returns programs by name: the text, and what it prints."""
+    """Returns programs by name: the text and its output."""
     small = [row for row in tables.NAMES.values() if not is_below(row.old, "tensorflow")]
     small = [row for row in small if not is_below(row.old, KERAS_2)]
     roots = sorted({row.old.split(".")[0] for row in small})

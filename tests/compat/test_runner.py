@@ -1,4 +1,4 @@
-"""`tensorflow-ipu run`: as `python program.py`, with what the program lacks."""
+"""Tests of `tensorflow-ipu run`: as `python program.py`, with the names that it lacks."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_ctrl_c_ends_program_as_it_ends_python(tmp_path):
 
 
 def test_the_rest_of_the_process_is_as_ever(tmp_path):
-    """Installed packages see what is there; what nobody uses is not noted."""
+    """Installed packages see existing names; unused shims are not noted."""
     (tmp_path / "program.py").write_text(
         "import json, threading, collections, asyncio\n"
         "print(hasattr(collections, 'Nothing'), json.loads('[1]', encoding='utf-8'))\n"

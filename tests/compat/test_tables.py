@@ -76,7 +76,7 @@ def test_a_module_has_one_name_in_the_tables():
 
 @needs_tensorflow("<2.16", "the catalogue is that of TensorFlow 2.15")
 def test_the_catalogue_of_tensorflow_1_is_that_of_the_installed_tensorflow(run_python):
-    """In a process of its own: modules of TensorFlow show what others have imported, too."""
+    """In a process of its own: modules of TensorFlow also show modules that others imported."""
     path = ROOT / "docs/make_tensorflow1_names.py"
     code = "import runpy; module = runpy.run_path({!r}); print(module['render'](), end='')"
     rendered = run_python(code.format(str(path))).stdout

@@ -1,4 +1,4 @@
-"""IPUConfig: the table of defaults, types, and what every option does here."""
+"""Tests of IPUConfig: defaults, types and the effect of every option."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def test_any_value_is_taken_or_refused_by_name(name: str, value: object) -> None
 
 
 def _check_as_configured(config: IPUConfig, name: str) -> None:
-    """What was set goes through all checks, or is refused by name."""
+    """A value passes all checks, or an error names its option."""
     leaf = name.rsplit(".", 1)[-1]
     try:
         options = translate.to_options(config)

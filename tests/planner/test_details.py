@@ -1,4 +1,4 @@
-"""What a plan is made of adds up to the plan."""
+"""Tests of details, whose sums are the plan's."""
 
 from __future__ import annotations
 

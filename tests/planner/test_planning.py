@@ -1,4 +1,4 @@
-"""One Planner plans any Settings as a new one does, and does what they share once."""
+"""Tests of a Planner: it plans any Settings as a new one does, and shares work among them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_plan_is_its_parts(wanted):
 
 @pytest.fixture
 def done(monkeypatch):
-    """Names of what is done for each program, in order."""
+    """Returns the names of the analyses of each program, in order."""
     found = []
 
     def watch(module, name):

@@ -1,4 +1,4 @@
-"""Tests of budgets: what passes, what grew, files that are none."""
+"""Tests of budgets: verdicts, growth, and invalid files."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What flags ask for: liveness as CSV, tensor maps, schedules and the cycles of executions."""
+"""Tests of outputs of flags: liveness as CSV, tensor maps, schedules, cycles of executions."""
 
 from __future__ import annotations
 

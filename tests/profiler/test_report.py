@@ -25,7 +25,7 @@ each_plan = pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 
 
 def same(first: object, second: object) -> bool:
-    """Whether values are equal, arrays and what holds them included."""
+    """Returns whether values are equal, also arrays in containers."""
     if isinstance(first, np.ndarray):
         return isinstance(second, np.ndarray) and np.array_equal(first, second)
     if dataclasses.is_dataclass(first) and type(first) is type(second):

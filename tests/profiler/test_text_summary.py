@@ -35,7 +35,7 @@ def _record(op_type: str, flops: int | None, label: str, runs: int | None = 1) -
 
 @dataclass
 class Program:
-    """What the summary asks an Executable for."""
+    """An Executable with the attributes that the summary reads."""
 
     name: str = "cluster_0__net"
     ordinal: int = 0

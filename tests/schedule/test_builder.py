@@ -172,7 +172,7 @@ def test_steps_and_slots_have_work_without_overlap(description):
 
 
 def _slots(description):
-    """What is done in each slot."""
+    """Returns the work of each slot."""
     work = {}
     for entry in build(description):
         work.setdefault(entry.slot, []).append(entry)

@@ -1,4 +1,4 @@
-"""Descriptions of pipelines: what they say, what they refuse, and their JSON."""
+"""Tests of descriptions of pipelines: their text, errors and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small schedules as text, against tables written by hand from what the schedules are."""
+"""Tests of small schedules as text, against tables written by hand from their definitions."""
 
 from __future__ import annotations
 

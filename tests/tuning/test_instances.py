@@ -1,4 +1,4 @@
-"""Programs of several instances: their replicas and IPUs, and what collectives take."""
+"""Tests of programs of several instances: replicas, IPUs, and times of collectives."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_other_numbers_are_errors(value):
 
 
 def test_beyond_a_pod_figures_are_assumed():
-    """The latency of gateways is, so what goes through them is."""
+    """The latency of gateways is, so transfers through them are."""
     cost = {n: collectives.all_reduce(1024, n, 1, ONE.chip).label for n in (64, 65)}
     assert cost == {64: Label.MODELLED, 65: Label.ASSUMED}
 

@@ -1,4 +1,4 @@
-"""Tests of outcomes of other settings: against plans of them, and what is not possible."""
+"""Tests of outcomes of other settings: against their plans, and impossible settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What-if of really compiled programs: against those that are compiled with the change."""
+"""Tests of what-if of compiled programs, against programs compiled with the change."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ class _Search:
         return None
 
     def _gradient(self, index: int, gelu: _Forward) -> frozenset[int]:
-        """Returns the ops of a gradient: those of the GELU's values and one other tensor."""
+        """Returns the ops of a gradient: they read the GELU's values and one other tensor."""
         known = {gelu.x} | {self._result(member) for member in gelu.members}
         known -= {self._result(max(gelu.members))}
         upstream = self._upstream(index, known)

@@ -143,7 +143,7 @@ def test_python_is_compared_with_what_the_package_is_for(monkeypatch, wanted, le
 
 @pytest.fixture
 def packages(tmp_path, monkeypatch):
-    """The folder of packages of a made-up environment, and that of the user."""
+    """The folders of packages of a made-up environment and of its user."""
     folders = [tmp_path / "environment" / "site-packages", tmp_path / "user" / "site-packages"]
     monkeypatch.setattr(sysconfig, "get_path", lambda _: str(folders[0]))
     monkeypatch.setattr(site, "getsitepackages", lambda: [str(folders[0])])

@@ -1,4 +1,4 @@
-"""Tests of what is made of the results of the probe."""
+"""Tests of the probe: its process, and findings from its results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FAULTS = {
 
 @pytest.fixture
 def tensorflow(tmp_path, monkeypatch):
-    """Returns a function that puts a package with some code in the place of TensorFlow."""
+    """Returns a function that replaces TensorFlow by a package with some code."""
 
     def make(fault):
         (tmp_path / "tensorflow").mkdir()

@@ -1,4 +1,4 @@
-"""Code and vertices of a program: what equal ops share."""
+"""Tests of code and vertices of a program: equal ops share theirs."""
 
 from __future__ import annotations
 

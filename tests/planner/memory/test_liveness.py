@@ -1,4 +1,4 @@
-"""Liveness against a simulation that keeps a set of what is live."""
+"""Tests of liveness against a simulation that keeps a set of live buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for the memory of any program."""
+"""Invariants of the memory of any program."""
 
 from __future__ import annotations
 

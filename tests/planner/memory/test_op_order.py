@@ -29,7 +29,7 @@ def names(workload, algorithm):
 
 
 def check(workload, found):
-    """Checks that ops stay in their functions and keep what they depend on."""
+    """Checks that ops stay in their functions and after their dependences."""
     ops = found.ops.tolist()
     assert sorted(ops) == list(range(len(workload.ops)))
     for index, op in enumerate(workload.ops):

@@ -1,4 +1,4 @@
-"""Stashes of pipelines by hand, and what recomputation leaves of them."""
+"""Tests of stashes of pipelines by hand, with and without recomputation."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_activation_squares_do_not_restore_them_early(monkeypatch):
 def _layers(
     count, every, squares=False, mode=RecomputationMode.RecomputeAndBackpropagateInterleaved
 ):
-    """Two stages; the first one has layers with a checkpoint after `every` so many."""
+    """Returns two stages; the first has a checkpoint after each `every` layers."""
     make = Builder(2)
     start = make.begin("While", trip_count=8)
     shape, first = (32, 128), {"ipu": 0, "stage": 0}

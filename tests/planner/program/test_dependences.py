@@ -1,4 +1,4 @@
-"""What keeps its place among other ops because of what it does besides its results."""
+"""Tests of ops with side effects, which keep their order."""
 
 from __future__ import annotations
 

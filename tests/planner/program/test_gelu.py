@@ -47,7 +47,7 @@ class Gelu:
         return self.make.op(op_type, inputs, self.shape, dtype, **rest)
 
     def gradient(self):
-        """Adds the ops of TensorFlow's gradient, and one that is not of it."""
+        """Adds the ops of TensorFlow's gradient, and an unrelated op."""
 
         def op(op_type, *inputs, dtype="float32"):
             return self.op(op_type, *inputs, dtype=dtype, phase="backward")

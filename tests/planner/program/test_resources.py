@@ -1,4 +1,4 @@
-"""What ops have at their disposal."""
+"""Tests of resources of ops: tiles, memory and types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes in and out of IPUs, and what of it is waited for."""
+"""Tests of transfers of IPUs, and of the time that is waited for them."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def tables(data: dict) -> dict[str, dict[str, list]]:
 
 
 def check(numbers: list, count: int) -> None:
-    """Positions are those of something."""
+    """Checks that positions are below a number of entries."""
     assert all(0 <= number < count for number in numbers if number is not None)
 
 

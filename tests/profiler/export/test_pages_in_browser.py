@@ -54,7 +54,7 @@ def view(page):
 
 
 def title(page) -> str:
-    """What is chosen, as the panel beside the views calls it."""
+    """Returns the name of the chosen item in the panel beside the views."""
     return page.locator(".detail h2").inner_text()
 
 

@@ -1,4 +1,4 @@
-"""Reports that options ask for: where, which files, whose word counts, what is not written."""
+"""Tests of reports that options ask for: folders, files, precedence and omissions."""
 
 from __future__ import annotations
 

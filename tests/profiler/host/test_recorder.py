@@ -1,4 +1,4 @@
-"""What the host did, from events made by hand and from real programs."""
+"""Tests of the host's activity, from events made by hand and from real programs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Engine:
 
 
 def no_launches(program: str) -> tuple[int, float]:
-    """What the engine says of a program that it does not know."""
+    """Returns the engine's launches and seconds of an unknown program: none."""
     del program
     return 0, 0.0
 
@@ -49,7 +49,7 @@ def recorder_of(engine: Engine, **rest) -> Recorder:
 
 
 def recorded(*happened: tuple[int, float, str], ordinal: int = 0, **rest):
-    """What a recorder makes of events: type, seconds from now, program."""
+    """Records events, each a type, seconds from now and a program."""
     engine = Engine()
     recorder = recorder_of(engine, **rest)
     now = time.time()
@@ -133,7 +133,7 @@ def test_compilation_before_recording_has_whole_time() -> None:
 
 
 def host_process(path) -> tuple[list[dict], dict]:
-    """The events of the host in a trace, and what is said of them."""
+    """Returns the events of the host in a trace, and its entry in the other data."""
     data = json.loads(path.read_text())
     (process,) = [
         event["pid"]

@@ -1,4 +1,4 @@
-"""What a report knows of programs that were really compiled."""
+"""Tests of reports of programs that were really compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tree of layers: nested scopes, whose sums are those of what is in them."""
+"""Tests of the tree of layers: the sums of a scope are the sums of its content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What takes cycles adds up to the cycles of the launch."""
+"""Tests of operations, whose cycles add up to the cycles of the launch."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ SETTINGS = st.builds(
 
 
 def cycles_of_ipu(report: Report, ipu: int) -> float:
-    """What an IPU does, and what it waits for others."""
+    """Returns the cycles of work and of waiting of an IPU."""
     idle = sum(s.cycles for s in report.plan.timeline.segments if s.kind == "idle" and s.ipu == ipu)
     return idle + sum(row.cycles for row in report.operations() if ipu in (row.ipu, row.peer))
 

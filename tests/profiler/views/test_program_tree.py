@@ -1,4 +1,4 @@
-"""The tree of what is executed: loops, branches, stages, transfers, in order."""
+"""Tests of the tree of executed steps: loops, branches, stages, transfers, in order."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def memory(ipu: int, scale: int = 1) -> IpuMemory:
 
 
 def _segments() -> tuple[Segment, ...]:
-    """What the IPU does, without gaps."""
+    """Returns the activities of the IPU, without gaps."""
     parts = (
         ("host", "infeed", 100.0, None),
         ("compute", "dense/MatMul", 300.0, 0),

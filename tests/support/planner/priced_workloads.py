@@ -1,4 +1,4 @@
-"""Programs whose ops say themselves what they cost, for tests of how times add up."""
+"""Programs whose ops carry their own costs, for tests of sums of times."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def cost_of(spec: OpSpec, resources: Resources) -> Cost:
 
 @pytest.fixture
 def prices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets ops say what they cost."""
+    """Prices ops by the costs that they carry."""
     monkeypatch.setattr(catalogue, "cost_of", cost_of)
 
 
 def op(make: Builder, cycles: float, inputs: Any = (), op_type: str = "Work", **rest: Any) -> int:
-    """Adds an op of so many cycles; returns its result, one number."""
+    """Adds an op with a number of cycles; returns its result, one number."""
     attributes = {"cycles": float(cycles), **rest.pop("attributes", {})}
     return make.op(op_type, inputs, (), attributes=attributes, **rest)
 

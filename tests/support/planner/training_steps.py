@@ -106,7 +106,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
 
 @functools.cache
 def workload(name: str, batch: int) -> tuple[Workload, int]:
-    """Returns a program, and the bytes of what it trains.
+    """Returns a program, and the bytes of its trained variables.
 
     Args:
         name: of the program.

@@ -190,7 +190,7 @@ def training_step(width: int = 256, batch: int = 64, layers: int = 3) -> Workloa
 
 
 def loop(elements: int = 1 << 16, trips: int = 10) -> Workload:
-    """A loop that adds something made outside to what it carries, by way of a temporary."""
+    """Returns a loop that adds an outer tensor to its carried tensor, through a temporary."""
     make = Builder()
     x = make.input("x", (elements,))
     outside = make.op("Tile", [x], (2 * elements,), name="outside")

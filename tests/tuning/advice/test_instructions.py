@@ -1,4 +1,4 @@
-"""Tests of what is written for a change: in the words of each API, and of no other."""
+"""Tests of instructions for a change: in the words of each API, and of no other."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_every_change_is_written_in_the_words_of_its_api(choices, api):
 
 
 def test_a_pipeline_is_set_in_one_call():
-    """Further arguments of `set_pipelining_options` replace those of the last call."""
+    """Further arguments of `set_pipelining_options` replace the last call's."""
     choices = Choices(
         stages=2, optimizer_state=SPLIT, activations=REMOTE, weights=SPLIT, replicas=2
     )
@@ -79,7 +79,7 @@ def test_a_pipeline_is_set_in_one_call():
 
 
 def test_new_pipelines_say_where_the_optimizer_state_is():
-    """The plan has it in streaming memory, which is what pipelines do unless they are told."""
+    """The plan has it in streaming memory, as pipelines do by default."""
     assert "offload_weight_update_variables=True" in _steps(Choices(stages=2))[0].text
     on_chip = _steps(Choices(stages=2, optimizer_state=ON_CHIP))[0].text
     assert "offload_weight_update_variables=False" in on_chip

@@ -1,4 +1,4 @@
-"""Tests of remedies: what they save, by hand, and that what they say is what is planned."""
+"""Tests of remedies: savings by hand, and statements equal to the plans."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def too_big():
 
 @pytest.fixture(scope="module")
 def found(too_big):
-    """What is found for it."""
+    """Returns the remedies that are found for it."""
     return remedies.remedies(too_big)
 
 
@@ -135,7 +135,7 @@ def test_recomputation_is_a_remedy_in_a_pipeline():
 
 
 def test_combinations_follow_single_changes_that_do_not_suffice(found):
-    """Three times too big: float16 alone leaves one and a half times what fits."""
+    """Three times too big: float16 alone leaves one and a half times the capacity."""
     first = found[0]
     assert " and " in first.name
     assert len(first.instruction.splitlines()) >= 2
@@ -177,7 +177,7 @@ def test_large_programs_have_all_usual_remedies(monkeypatch):
 
 
 def test_a_program_that_fits_has_remedies_too():
-    """What else could be saved: for reports."""
+    """Returns further savings, for reports."""
     plan = planning.plan(WORKLOAD, _settings(1472))
     assert plan.fits
     assert "float16" in _by_name(plan)

@@ -1,4 +1,4 @@
-"""Tests of the search: against all combinations of small spaces, and what holds for any program."""
+"""Tests of the search: against all combinations of small spaces, and invariants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of cuts that fit, and of what is said when none does, against plans of all cuts."""
+"""Tests of cuts that fit, and of the advice without one, against plans of all cuts."""
 
 from __future__ import annotations
 

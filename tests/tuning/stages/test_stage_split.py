@@ -171,7 +171,7 @@ def test_split_is_planned_like_pipeline_that_is_compiled(stages):
 
 
 def test_one_plan_has_one_bubble_share():
-    """By what the IPUs do in it: all but idling, of the time that the pipeline takes."""
+    """By the time of the IPUs without idling, as a part of the pipeline's time."""
     split = stage_split.split(dense([64] * 5), SETTINGS, 4, "sequential", 1)
     (found,) = what_if.outcomes(
         dense([64] * 5), SETTINGS, {"stages": [4], "schedule": ["sequential"], "count": [1]}
@@ -210,7 +210,7 @@ def test_a_pipeline_is_cut_again():
 
 
 def test_sums_of_gradients_that_a_loop_makes():
-    """What adds to a sum comes after the loop; the ranges of functions are as they were."""
+    """Additions to a sum come after the loop; the ranges of functions are unchanged."""
     make = Builder()
     x = make.input("x", (4, 8))
     weight = make.variable("w", (8, 8))

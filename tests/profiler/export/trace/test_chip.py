@@ -1,4 +1,4 @@
-"""Tracks of an IPU: layers around what they hold, the mean tile beside the slowest."""
+"""Tests of tracks of an IPU: layers around their ops, the mean tile beside the slowest."""
 
 from __future__ import annotations
 
