@@ -195,7 +195,7 @@ class AttributeMetadata:
 
     @property
     def allowed(self) -> str | None:
-        """Which values of its type it takes, as text; None if it takes all, and for a category."""
+        """The allowed values, as text; None for all of its type, and for a category."""
         allowed = self._node.allowed if isinstance(self._node, Option) else None
         return None if allowed is None else str(allowed)
 
@@ -269,7 +269,7 @@ class Category:
         )
 
     def __getattr__(self, name: str) -> Any:
-        """The value of an option, or a category. Called for names that are not methods."""
+        """Returns the value of an option, or a category; called for names that are not methods."""
         if name.startswith("__") or "_values" not in vars(self):
             raise AttributeError(name)  # protocol look-ups of copy, pickle, numpy, ...
         if name in self._values:
@@ -291,11 +291,11 @@ class Category:
         self.get_attribute_metadata(name).warn_if_deprecated()
 
     def __dir__(self) -> list[str]:
-        """The names of the attributes and categories in this node."""
+        """Returns the names of the attributes and categories in this node."""
         return [node.name for node in self._group.members]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Category:
-        """An independent copy; the declaration tree is shared."""
+        """Returns an independent copy; the declaration tree is shared."""
         result = type(self).__new__(type(self))
         memo[id(self)] = result
         vars(result).update(
@@ -306,11 +306,11 @@ class Category:
         return result
 
     def __copy__(self) -> Category:
-        """The same as a deep copy: two configurations never share state."""
+        """Returns a deep copy: two configurations never share state."""
         return copy.deepcopy(self)
 
     def __repr__(self) -> str:
-        """The options that differ from the defaults: `IPUConfig(auto_select_ipus=2)`."""
+        """Returns the options that differ from the defaults: `IPUConfig(auto_select_ipus=2)`."""
         start = len(self._prefix)
         changed = {
             (prefix + node.name)[start:]: value
@@ -320,7 +320,7 @@ class Category:
         return short_repr(self._prefix.rstrip(".") or type(self).__name__, changed)
 
     def __str__(self) -> str:
-        """One line `full.name = value` per attribute."""
+        """Returns one line `full.name = value` per attribute."""
         return "\n".join(f"{name} = {value}" for name, value in self.items())
 
     def items(self) -> Iterator[tuple[str, Any]]:
@@ -329,7 +329,7 @@ class Category:
             yield prefix + node.name, value
 
     def _nodes(self) -> Iterator[tuple[str, Option, Any]]:
-        """Every option below this node: the prefix of its name, its declaration, its value."""
+        """Yields the options below this node: prefix of the name, declaration, value."""
         for node in self._group.members:
             if isinstance(node, Group):
                 yield from self._categories[node.name]._nodes()
@@ -413,7 +413,7 @@ class Category:
         self._values[name] = value
 
     def _load(self, values: Mapping[str, Any]) -> list[str]:
-        """`from_dict` in place; returns the names that are missing."""
+        """Sets values as `from_dict` does; returns the names that are missing."""
         if not isinstance(values, Mapping):
             where = self._prefix.rstrip(".") or "the configuration"
             raise TypeError(f"Expected a dictionary for {where}, received {values!r}.")
@@ -441,7 +441,7 @@ class Category:
             setattr(self, node.name, copy.deepcopy(value))
 
     def _unknown(self, name: str) -> UnknownAttributeError:
-        """The error for a name that is not in this node."""
+        """Returns the error for a name that is not in this node."""
         return UnknownAttributeError(
             f"'{self._prefix}{name}' is not a valid attribute of this config."
             f"{suggestion(self._tree, self._prefix + name)}"

@@ -1,4 +1,4 @@
-"""The IPU chips as data: each figure with its unit, its source and how certain it is."""
+"""The IPU chips as data: each figure with its unit, source and certainty."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 
 class Status(enum.Enum):
-    """How far a figure can be trusted."""
+    """Certainty of a figure."""
 
     PUBLISHED = "published"  # in documents or code of the vendor, or in a paper
     DERIVED = "derived"  # by arithmetic from published figures
@@ -21,7 +21,7 @@ class Status(enum.Enum):
 
 
 class Source(NamedTuple):
-    """Where a figure comes from."""
+    """Source of a figure."""
 
     text: str
     status: Status
@@ -37,7 +37,7 @@ class Figure(NamedTuple):
 
 
 def _unit(unit: str) -> Any:
-    """A dataclass field that carries its unit."""
+    """Returns a dataclass field that carries its unit."""
     return dataclasses.field(metadata={"unit": unit})
 
 
@@ -122,11 +122,11 @@ class Chip:
             )
 
     def __repr__(self) -> str:
-        """Short: the figures are in `figures`."""
+        """Returns a short text: the figures are in `figures`."""
         return f"Chip({self.name!r}, tiles={self.tiles})"
 
     def __hash__(self) -> int:
-        """Short too: costs are remembered by chip, thousands of them in a plan."""
+        """Returns a cheap hash: a plan looks up thousands of costs by chip."""
         return hash((self.name, self.tiles))
 
     def figures(self) -> tuple[Figure, ...]:

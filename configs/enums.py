@@ -34,7 +34,7 @@ class NamedEnum(enum.Enum):
 
 
 class DeviceConnectionType(enum.Enum):
-    """When a TensorFlow IPU device is attached to (simulated) hardware.
+    """Moment at which a TensorFlow IPU device is attached to (simulated) hardware.
 
     * `ALWAYS`: while configuring.
     * `ON_DEMAND`: the first time a program is executed, so compiling needs no hardware.
@@ -55,7 +55,7 @@ class DeviceConnectionType(enum.Enum):
 
 
 class ExecutionProfileType(enum.Enum):
-    """How finely executions are profiled: not at all, or per device, per IPU or per tile."""
+    """Granularity of profiles of executions: none, per device, per IPU or per tile."""
 
     NO_PROFILE = 0
     DEVICE_PROFILE = 1
@@ -64,7 +64,7 @@ class ExecutionProfileType(enum.Enum):
 
 
 class MergeRemoteBuffersBehaviour(enum.Enum):
-    """Whether remote buffers of the same shape share storage, so that they can share code.
+    """Sharing of storage by remote buffers of the same shape, which lets them share code.
 
     * `NO_MERGING`: every remote buffer stays on its own.
     * `MERGE`: every set of compatible buffers is merged.
@@ -77,7 +77,7 @@ class MergeRemoteBuffersBehaviour(enum.Enum):
 
 
 class SchedulingAlgorithm(enum.Enum):
-    """How the ops of a program are put in order. Any order gives the same results.
+    """Algorithm that orders the ops of a program; any order gives the same results.
 
     * `CHOOSE_BEST`: try the others, keep the schedule with the least predicted live memory.
     * `CLUSTERING`: keep groups of connected ops together.
@@ -94,7 +94,7 @@ class SchedulingAlgorithm(enum.Enum):
 
 
 class SelectionOrder(enum.Enum):
-    """In which order the IPUs of a device are given to shards 0, 1, 2, ...
+    """Order in which shards 0, 1, 2, ... get the IPUs of a device.
 
     IPUs stand in a ladder, two to a rung. See `machine.selection_permutation` for the orders.
 
@@ -111,7 +111,7 @@ class SelectionOrder(enum.Enum):
 
 
 class StochasticRoundingBehaviour(enum.Enum):
-    """Where float16 results are rounded stochastically.
+    """Scope of stochastic rounding of float16 results.
 
     * `OFF`: nowhere.
     * `ON`: everywhere.

@@ -1,4 +1,4 @@
-"""Parses environment variables: TF_POPLAR_FLAGS, POPLAR_*_OPTIONS and the choice of chip."""
+"""Environment variables: TF_POPLAR_FLAGS, POPLAR_*_OPTIONS and the choice of chip."""
 
 from __future__ import annotations
 
@@ -311,7 +311,7 @@ def parse(text: str) -> Flags:
 
 
 def _unknown_flag(word: str, name: str, known: Mapping[str, FlagInfo]) -> str:
-    """The message for a word that is not a known flag."""
+    """Returns the message for a word that is not a known flag."""
     close = difflib.get_close_matches(name.lstrip("-"), known, n=1)
     hint = f" Did you mean '--{close[0]}'?" if close else ""
     return f"Unknown flag '{word}' in {VARIABLE}.{hint} Use --help for a list of all flags."
@@ -360,13 +360,13 @@ def _check(flags: Flags) -> None:
 
 
 def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Checks that the value of a flag is one of those that there are."""
+    """Checks that the value of a flag is a known one."""
     if value not in choices:
         raise ValueError(f"--{name} takes {', '.join(choices)}; received '{value}'.")
 
 
 def _check_initializer(flags: Flags) -> None:
-    """Checks that the initialiser is a known word or number and that something uses it."""
+    """Checks that the initialiser is a known word or number, and has a use."""
     value = flags.synthetic_data_initializer
     if value not in _INITIALIZERS:
         try:

@@ -38,12 +38,12 @@ def _unless_modelled(effect: Effect) -> str:
 
 
 def _library_options(name: str, what: str, effect: Effect) -> Group:
-    """A category whose only own option is the dictionary passed to a library."""
+    """Returns a category whose only own option is the dictionary passed to a library."""
     return Group(name, f"Options for {what}.", (_library_dict(what, effect),))
 
 
 def _library_dict(what: str, effect: Effect) -> Option:
-    """The `poplar_options` dictionary of a category."""
+    """Returns the `poplar_options` dictionary of a category."""
     doc = (
         f"Library options for {what}: names and values are both strings. Assigning replaces the "
         "whole dictionary."
@@ -368,7 +368,7 @@ _NORMS = Group(
 
 
 def _buffer_size(name: str, what: str, effect: Effect = _MODEL) -> Option:
-    """An option limiting how many bytes of like operations are merged into one."""
+    """Returns an option that limits the bytes of like operations merged into one."""
     doc = (
         f"Up to how many bytes of {what} are merged into one operation; 0 merges none. Changes "
         "memory and cycles, and results at most in the order of summation."

@@ -248,7 +248,7 @@ def create_ipu_config(
 
 
 def _execution_profile(value: Any) -> ExecutionProfileType:
-    """The member that a legacy `profile_execution` means."""
+    """Returns the member that a legacy `profile_execution` means."""
     if value is None or value is False:
         return ExecutionProfileType.NO_PROFILE
     if value is True:
@@ -262,7 +262,7 @@ def _execution_profile(value: Any) -> ExecutionProfileType:
 
 
 def _scheduler(value: Any) -> SchedulingAlgorithm:
-    """The member that a legacy `scheduler_selection` means."""
+    """Returns the member that a legacy `scheduler_selection` means."""
     if isinstance(value, SchedulingAlgorithm):
         return value
     if not isinstance(value, str) or value not in _SCHEDULERS:
@@ -494,7 +494,7 @@ def set_optimization_options(
 
 
 def _merging(value: Any) -> MergeRemoteBuffersBehaviour:
-    """The member that a legacy `merge_remote_buffers` means."""
+    """Returns the member that a legacy `merge_remote_buffers` means."""
     if isinstance(value, MergeRemoteBuffersBehaviour):
         return value
     if value is not None and not isinstance(value, bool):

@@ -47,7 +47,7 @@ class MachineConfiguration:
 
 
 def _configurations() -> tuple[MachineConfiguration, ...]:
-    """The single IPUs, then all runs of 2, 4, 8 and 16 IPUs along the ladder, numbered."""
+    """Returns the single IPUs, then all runs of 2, 4, 8 and 16 IPUs along the ladder, numbered."""
     groups: list[tuple[int, ...]] = [(ipu,) for ipu in range(len(_LADDER))]
     size = 2
     while size <= len(_LADDER):
@@ -89,7 +89,7 @@ class Machine:
 
     @property
     def offer(self) -> str:
-        """Which numbers of IPUs devices can have, as a sentence for errors."""
+        """The numbers of IPUs that devices can have, as a sentence for errors."""
         if self.is_model:
             return "The IPU model has devices with any number of IPUs."
         return f"The machine of {self.num_ipus} IPUs has devices with {_either(self.sizes)} IPUs."
@@ -156,7 +156,7 @@ _CONFIGURATIONS = _configurations()
 
 
 def _either(numbers: Sequence[int]) -> str:
-    """Numbers as an enumeration: `1, 2 or 4`."""
+    """Returns numbers as an enumeration: `1, 2 or 4`."""
     *first, last = map(str, numbers)
     return f"{', '.join(first)} or {last}" if first else last
 

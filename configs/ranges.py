@@ -44,11 +44,11 @@ class Range:
     above: str = ""
 
     def __str__(self) -> str:
-        """Such as `in the range 0 to 192 tiles`."""
+        """Returns a text such as `in the range 0 to 192 tiles`."""
         return f"in the range {self.least} to {self.most} {self.unit}".rstrip()
 
     def __contains__(self, value: Any) -> bool:
-        """Whether a number is in the range; NaN is not."""
+        """Returns whether a number is in the range; NaN is not."""
         return bool(self.least <= value <= self.most)
 
     def check(self, name: str, value: Any) -> None:
@@ -68,7 +68,7 @@ class Range:
                 raise ValueError(f"{name} {words}; received {shown(value)}.")
 
     def whole(self, name: str, value: Any) -> int:
-        """Returns a whole number that somebody passed as an argument.
+        """Returns an argument that is a whole number.
 
         Args:
             name: of the argument.
@@ -98,7 +98,7 @@ class Folder:
     """Names that a folder or file can have."""
 
     def __str__(self) -> str:
-        """Such as `a path without NUL`."""
+        """Returns a text such as `a path without NUL`."""
         return "a path without NUL characters"
 
     def check(self, name: str, value: Any) -> None:
@@ -130,7 +130,7 @@ class WordChoice:
     words: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Such as `true or false`."""
+        """Returns a text such as `true or false`."""
         return " or ".join(self.words)
 
     def check(self, name: str, value: str) -> None:
@@ -158,7 +158,7 @@ class Digits:
     range: Range
 
     def __str__(self) -> str:
-        """Such as `a number in the range 0.0 to 1.0`."""
+        """Returns a text such as `a number in the range 0.0 to 1.0`."""
         kind = "whole number" if isinstance(self.range.least, int) else "number"
         return f"a {kind} {self.range}"
 

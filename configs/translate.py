@@ -1,4 +1,4 @@
-"""Translates between `IPUConfig` and the `IpuOptions` message, from one table of fields."""
+"""Translation between `IPUConfig` and the `IpuOptions` message, from one table of fields."""
 
 from __future__ import annotations
 
@@ -331,7 +331,7 @@ def select_devices(options: IpuOptions, field: str, values: Iterable[int]) -> No
 
 
 def _resolve(options: IpuOptions, path: str) -> tuple[Any, str]:
-    """The message that holds the field at `path`, and the field's own name."""
+    """Returns the message that holds the field at `path`, and the field's own name."""
     *parents, leaf = path.split(".")
     node: Any = options
     for parent in parents:

@@ -1,4 +1,4 @@
-"""Checks whole configurations when an IPU system is configured."""
+"""Checks of whole configurations, made when an IPU system is configured."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def check(config: IPUConfig, on_model: bool) -> None:
 
 
 def _as_list(value: IntOrInts) -> list[int]:
-    """A selection as a list: the int 0 selects something, an empty list does not."""
+    """Returns a selection as a list: the int 0 selects something, an empty list does not."""
     return [value] if isinstance(value, int) else list(value)
 
 
 def _check_selection(config: IPUConfig, on_model: bool) -> None:
-    """How the IPUs are selected."""
+    """Checks the selection of the IPUs."""
     counts, selected = _as_list(config.auto_select_ipus), _as_list(config.select_ipus)
     if counts and selected:
         raise Exception(
@@ -50,7 +50,7 @@ def _check_selection(config: IPUConfig, on_model: bool) -> None:
 
 
 def _check_distribution(config: IPUConfig, on_model: bool) -> None:
-    """Distribution over several processes."""
+    """Checks the distribution over several processes."""
     distribution = config.experimental.multi_replica_distribution
     index, count = distribution.process_index, distribution.process_count
     if count == 0:  # no distribution, so the index means nothing
@@ -69,7 +69,7 @@ def _check_distribution(config: IPUConfig, on_model: bool) -> None:
 
 
 def _check_norms_and_io_tiles(config: IPUConfig, on_model: bool) -> None:
-    """Distributed batch norm and I/O tiles, which exclude each other."""
+    """Checks distributed batch norm and I/O tiles, which exclude each other."""
     del on_model
     group = config.norms.experimental.distributed_batch_norm_replica_group_size
     _check_range(_GROUP, group)
@@ -100,7 +100,7 @@ def _check_range(name: str, value: int) -> None:
 
 
 def _check_versions(config: IPUConfig, on_model: bool) -> None:
-    """The names of the chips to compile for."""
+    """Checks the names of the chips to compile for."""
     connection = config.device_connection
     if not connection.type.attaches and not connection.version:
         raise ValueError(
@@ -124,7 +124,7 @@ def _check_versions(config: IPUConfig, on_model: bool) -> None:
 
 
 def _check_profiling(config: IPUConfig, on_model: bool) -> None:
-    """The private profiling options."""
+    """Checks the private profiling options."""
     del on_model
     profiling = config._profiling
     check_profiling(profiling.profiling, profiling.enable_ipu_events, profiling.profile_execution)

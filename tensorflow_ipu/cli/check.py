@@ -1,4 +1,4 @@
-"""`tensorflow-ipu check BUDGET`: tests in CI that a program keeps to its budget."""
+"""`tensorflow-ipu check BUDGET`: compares a program with its budget, in CI."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _MOST_MINI_BATCHES = 100_000
 
 
 def whole(text: str) -> int:
-    """Reads a whole number that a program can be planned with.
+    """Reads a whole number in the range of plans.
 
     Args:
         text: the text of the argument.

@@ -296,7 +296,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _most_items(text: str) -> int | str:
-    """Reads the limit of elements of data of a weight update: a number, or any."""
+    """Reads the limit of data elements of a weight update: a number, or `any`."""
     return text if text == _ANY else inputs.some(text)
 
 

@@ -33,7 +33,7 @@ class NameBinding(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """A use of something imported.
+    """A use of an imported name.
 
     Args:
         name: the whole full name, as far as attributes go.

@@ -31,7 +31,7 @@ POPART = "popart"
 
 
 class Buffer(NamedTuple):
-    """A piece of memory with a tensor or several. Ops that make no new data share one.
+    """Memory of one tensor or several. Ops that make no new data share one.
 
     Args:
         name: name of the tensor, argument or variable that it was made for.
@@ -153,7 +153,7 @@ class Op:
 
     @property
     def is_checkpoint(self) -> bool:
-        """Whether it marks an activation that is kept where others are recomputed."""
+        """Whether it marks an activation that is kept when others are recomputed."""
         return CHECKPOINT in self.name
 
 
@@ -194,7 +194,7 @@ class Variable(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """A tensor that goes from one IPU to another, once for each run of the op that makes it.
+    """A tensor copied from one IPU to another, at each run of its producer.
 
     Args:
         tensor: name of the tensor.

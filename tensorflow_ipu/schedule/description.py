@@ -14,7 +14,7 @@ from tensorflow_ipu.util import errors
 
 
 class PipelineSchedule(enum.Enum):
-    """How the stages of a pipeline are interleaved on its IPUs.
+    """Interleaving of the stages of a pipeline on its IPUs.
 
     Attributes:
         Grouped: In each time slot all IPUs go forward, or all go backward. Activations wait long

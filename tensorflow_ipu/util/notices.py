@@ -1,4 +1,4 @@
-"""Warns once in a process, however often the reason comes up: `warn_once`."""
+"""Warnings that are logged once in a process: `warn_once`."""
 
 from __future__ import annotations
 

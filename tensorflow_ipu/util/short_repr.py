@@ -92,7 +92,7 @@ def shows(attributes: Callable[[Any], Mapping[str, Any]]) -> Callable[[Any], str
 
 
 def _shortened(value: Any) -> str:
-    """One value, on one line."""
+    """Returns one value on one line."""
     text = repr(value) if isinstance(value, Shown) else _shorten(value)
     text = " ".join(text.split())
     return text if len(text) <= VALUE_LENGTH else f"{text[: VALUE_LENGTH - 3]}..."

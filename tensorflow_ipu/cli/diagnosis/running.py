@@ -210,7 +210,7 @@ def _wrong_options(failure: str) -> list[Finding]:
 def _worked(
     step: str, facts: Mapping[str, Any], environment: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Yields the findings for a successful step, whose facts may be unexpected."""
+    """Yields the findings of a successful step; its facts may be unexpected."""
     if step == "tensorflow":
         yield Finding(_TENSORFLOW, Level.OK, f"{facts['version']} imports")
     elif step == "devices":

@@ -37,7 +37,7 @@ def check(environment: Mapping[str, str]) -> list[Finding]:
 
 
 def cache_folder(environment: Mapping[str, str]) -> str | None:
-    """Returns the folder of the cache of executables, or nothing if flags are wrong.
+    """Returns the folder of the cache of executables, or None if flags are wrong.
 
     Args:
         environment: of programs.

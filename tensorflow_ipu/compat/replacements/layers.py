@@ -61,7 +61,7 @@ def weights_of(name: str, shape: Any, dtype: Any, settings: Mapping[str, Any], k
 def finished(
     outputs: tf.Tensor, settings: Mapping[str, Any], channels: int, data_format: str | None = None
 ) -> tf.Tensor:
-    """Normalizes, or adds biases, and applies the activation.
+    """Applies the normalization, or adds biases; then applies the activation.
 
     Args:
         outputs: the linear result of the layer.

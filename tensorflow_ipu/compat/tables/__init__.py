@@ -20,7 +20,7 @@ from tensorflow_ipu.compat.rows import (
 )
 from tensorflow_ipu.compat.tables import contrib, keras, libraries
 
-#: What is looked up by its name.
+#: A row that is looked up by its name.
 Row = Union[Name, Module, Gone]
 
 NAMES = {

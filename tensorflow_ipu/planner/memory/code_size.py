@@ -20,7 +20,7 @@ GAPS = "gaps"
 
 
 class Part(NamedTuple):
-    """One kind of memory that each tile has the same amount of.
+    """Memory of one kind, of equal size on each tile.
 
     Args:
         name: of the category.

@@ -53,7 +53,7 @@ class Intervals:
     stop: np.ndarray
 
     def where(self, chosen: np.ndarray) -> Intervals:
-        """Returns some of the stretches.
+        """Returns the stretches at some indices.
 
         Args:
             chosen: whether each is one of them.

@@ -219,7 +219,7 @@ _NUMBERS = {FORWARD: 1, BACKWARD: 2, UPDATE: 2}
 
 
 class _Splits:
-    """Live ranges while some of them are being split."""
+    """Live ranges, some of which are being split."""
 
     def __init__(self, accesses: Accesses, base: Intervals) -> None:
         count = len(accesses.first)

@@ -192,7 +192,7 @@ def always_live(
 
 
 def intervals(counts: np.ndarray, size: int) -> tuple[Interval, ...]:
-    """Returns the tiles that have elements, with their number.
+    """Returns the tiles that have elements, with the number of elements.
 
     Args:
         counts: bytes on each tile.

@@ -45,7 +45,7 @@ def plan(placed: PlacedWorkload, settings: Settings, costs: Sequence[Cost]) -> T
 
 @dataclasses.dataclass
 class _Made:
-    """A timeline in the making.
+    """Builder of a timeline.
 
     Attributes:
         segments: Of all IPUs.
@@ -64,7 +64,7 @@ class _Made:
     waited: dict[int, float] = dataclasses.field(default_factory=dict)
 
     def end_of(self, ipu: int) -> float:
-        """Returns the cycles up to which an IPU waits for something."""
+        """Returns the cycles up to which an IPU waits for a transfer."""
         return self.waited.get(ipu, self.end)
 
 
@@ -158,7 +158,7 @@ def _timeline(workload: Workload, chip: Chip, traffic: Traffic, made: _Made) -> 
 
 
 def _with_hidden(traffic: Traffic, made: _Made) -> float:
-    """Lengthens the launch to the longest of the transfers that go on beside the computation."""
+    """Extends the launch to the end of the longest transfer beside the computation."""
     total = made.end
     for (ipu, kind), cost in traffic.hidden.items():
         # Transfers in and out, of host and streaming memory, do not wait for each other.

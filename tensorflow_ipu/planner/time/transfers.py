@@ -71,7 +71,7 @@ _S = TypeVar("_S", bound=Sized)
 
 
 def merged(things: Iterable[_S], limit: int) -> list[list[_S]]:
-    """Returns runs of things that have at most `limit` bytes together, or one thing.
+    """Returns runs of objects of at most `limit` bytes together, or one object.
 
     Args:
         things: things that may be merged, in order.
@@ -246,7 +246,7 @@ def add_copies(subject: Subject, traffic: Traffic) -> None:
 def _add_copy_group(
     subject: Subject, traffic: Traffic, copies: Sequence[Copy], origins: _Origins
 ) -> None:
-    """Adds copies that are made as one."""
+    """Adds copies that are merged into one."""
     chip = subject.settings.chip
     source, destination = copies[0].source, copies[0].destination
     total = sum(copy.num_bytes for copy in copies)
@@ -420,7 +420,7 @@ def _add_arguments(subject: Subject, traffic: Traffic) -> None:
 
 
 class _Member(NamedTuple):
-    """A collective op, where it is in the program, and the bytes of its whole tensor."""
+    """A collective op with its position in the program and the bytes of its whole tensor."""
 
     position: int
     op: Op
@@ -428,7 +428,7 @@ class _Member(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """The properties that collectives share if they may be merged."""
+    """Key of collectives that may be merged."""
 
     type: str
     dtype: str
@@ -488,7 +488,7 @@ def _add_collective(
     formula: collectives.Formula,
     replicas: int,
 ) -> None:
-    """Adds collectives that are done as one."""
+    """Adds collectives that are merged into one."""
     total = sum(member.num_bytes for member in members)
     cost = formula(total, replicas, subject.workload.ipus, subject.settings.chip)
     if not cost.cycles:

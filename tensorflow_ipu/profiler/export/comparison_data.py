@@ -171,7 +171,7 @@ def _live(before: ReportData, after: ReportData) -> dict[str, list[Any]]:
 
 
 def _numbers(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, list[Any]]:
-    """Numbers of both by name."""
+    """Returns the numbers of both reports by name."""
     names = list(dict.fromkeys([*before, *after]))
     return {
         "name": names,

@@ -72,7 +72,7 @@ class LayerNode(NamedTuple):
 
 
 class _Draft:
-    """A layer in the making."""
+    """Builder of a layer."""
 
     def __init__(self, name: str, path: str) -> None:
         self.name, self.path = name, path

@@ -25,7 +25,7 @@ OP = "op"
 
 
 class ProgramNode(NamedTuple):
-    """A part of a program that is executed, with all parts in it.
+    """An executed part of a program, with its inner parts.
 
     Args:
         kind: `program`, `loop`, `call`, `conditional`, `branch` (of a conditional), `stage` (a
@@ -76,7 +76,7 @@ def program_tree(
 
 
 class _Tree:
-    """A tree in the making."""
+    """Builder of a tree."""
 
     def __init__(self, plan: Plan, order: np.ndarray, operations: Sequence[Operation]) -> None:
         self.nodes: list[ProgramNode] = []
@@ -214,7 +214,7 @@ class _Tree:
         return len(self.nodes) - 1
 
     def _close(self, position: int, row: Operation | None = None) -> None:
-        """Ends a part; one without anything in it that takes time is dropped."""
+        """Ends a part; a part without any time is dropped."""
         cycles = self._labels.pop()
         node, end = self.nodes[position], len(self.nodes)
         if row is not None:
