@@ -173,7 +173,7 @@ def main(arguments: list[str]) -> int:
     listed = parser.parse_args(arguments).list
     sys.setrecursionlimit(10_000)
     sys.path.insert(0, str(ROOT))
-    graph = grimp.build_graph(PACKAGE, exclude_type_checking_imports=False)
+    graph = grimp.build_graph(PACKAGE, exclude_type_checking_imports=False, cache_dir=None)
     ruled_out, count = leads()
     places = {
         "modules": sorted(graph.modules),
