@@ -22,7 +22,7 @@ def resident_megabytes() -> float:
 
 
 def main() -> None:
-    """Runs both loops and prints what they took."""
+    """Runs both loops and prints their times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--iterations", type=int, default=1_000_000)
     n = parser.parse_args().iterations

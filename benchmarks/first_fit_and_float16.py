@@ -1,4 +1,4 @@
-"""Times what a user waits for: the first `fit` of a program, and steps in float16.
+"""Times the first `fit` of a program, and steps in float16.
 
 The first `fit` of a model, with all that it takes to trace, compile and load it, under an
 IPUStrategy and with stock Keras, each time in a process of its own:

@@ -100,7 +100,7 @@ def compare(name: str, rounds: int) -> None:
 
 
 def compare_calls(rounds: int) -> None:
-    """Prints the line of what is not steps."""
+    """Prints the time of a `fit` call outside its steps."""
     arrays = np.zeros([8, 4], np.float32), np.zeros([8], np.int32)
     batches = tf.data.Dataset.from_tensor_slices(arrays).batch(8, drop_remainder=True)
     contenders = {

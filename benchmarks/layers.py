@@ -146,7 +146,7 @@ def keras_group_norm(jit_compile: bool) -> Run:
 
 
 def moments_group_norm(strided: bool, jit_compile: bool) -> Run:
-    """Returns steps of what users write with TensorFlow's ops."""
+    """Returns steps of group norm written with `tf.nn.moments`."""
     *outer, channels = IMAGES
     split = [channels // GROUPS, GROUPS] if strided else [GROUPS, channels // GROUPS]
     axes = [1, 2, 3] if strided else [1, 2, 4]

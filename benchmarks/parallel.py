@@ -1,4 +1,4 @@
-"""Times what replicas do together against plain TensorFlow doing the same alone, in one process.
+"""Times collectives of replicas against plain TensorFlow alone, in one process.
 
 * cnn: the training loop of `loop_overhead.py` on N replicas that average their gradients, against
   N times as many steps of the loop in plain TensorFlow. Printed is (N replicas) / (N sequential

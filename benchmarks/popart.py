@@ -39,7 +39,7 @@ class Network:
         self.labels = generator.integers(0, 10, (STEPS, batch)).astype(np.int32)
 
     def popart(self, device: popart.DeviceInfo) -> Callable[[], object]:
-        """Returns what trains for some steps with PopART."""
+        """Returns a function that trains N steps with PopART."""
         builder = popart.Builder()
         shape = [self.batch, self.channels[0], self.size, self.size]
         x, labels = (
@@ -69,7 +69,7 @@ class Network:
         return lambda: session.run(stepio)
 
     def plain(self) -> Callable[[], object]:
-        """Returns what trains for the same steps with TensorFlow alone, channels last."""
+        """Returns a function that trains the same steps with TensorFlow alone, channels last."""
         kernels = [tf.Variable(np.transpose(weight, (2, 3, 1, 0))) for weight in self.weights]
         dense = tf.Variable(self.dense.T)
         images = tf.constant(np.moveaxis(self.images, 2, -1))
@@ -175,7 +175,7 @@ def _plain_resnet(
 
 
 def overhead(device: popart.DeviceInfo, rounds: int) -> None:
-    """Prints what a `run` of an empty model takes."""
+    """Prints the time of one `run` of an empty model."""
     builder = popart.Builder()
     x = builder.addInputTensor("FLOAT", [4], "x")
     y = builder.aiOnnx.relu([x])

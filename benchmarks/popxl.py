@@ -107,7 +107,7 @@ def plain_head(w: Weights, x: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass
 class Model:
-    """A chain of modules; one that is in it several times is one graph.
+    """A chain of modules; repeated modules share one graph.
 
     Attributes:
         shape: Shape of the input.
@@ -273,7 +273,7 @@ def measure_training(name: str, model: Model, rounds: int) -> None:
 
 
 def measure_run(rounds: int) -> None:
-    """Prints what a run takes besides the computation."""
+    """Prints the time of a run besides the computation."""
     ir = popxl.Ir()
     with ir.main_graph, popxl.in_sequence():
         inputs = popxl.h2d_stream(TINY, popxl.float32)

@@ -1,4 +1,4 @@
-"""Times reports of large programs, and what programs pay that ask for none.
+"""Times reports of large programs, and the overhead in programs without reports.
 
 It prints
 

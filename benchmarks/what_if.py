@@ -1,4 +1,4 @@
-"""Compares what-if of ResNet-50, an encoder and an LSTM with programs that are really compiled.
+"""Compares predictions for changed settings with compiled ResNet-50, encoder and LSTM programs.
 
 For each change (batch, replicas, gradient accumulation, pipeline stages) it prints cycles of a
 launch and bytes on the fullest tile, as said of the unchanged program and as planned of the one

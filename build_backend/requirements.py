@@ -1,4 +1,4 @@
-"""Prints what the package needs with this Python, as pip takes it: the Makefile installs that.
+"""Prints the package's requirements for this Python in pip's format, for the Makefile.
 
 python build_backend/requirements.py [TENSORFLOW], such as 2.18
 """

@@ -83,19 +83,19 @@ def _requires() -> list[str]:
 
 
 def _set_release() -> None:
-    """Tells setup.py and native/Makefile what is built against."""
+    """Passes TensorFlow's folder and version to setup.py and native/Makefile."""
     folder = _tensorflow()
     os.environ["TF_DIR"] = str(folder)
     os.environ["TENSORFLOW_IPU_TENSORFLOW"] = _version(folder)
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
-    """Returns what building a wheel needs (PEP 517)."""
+    """Returns the build requirements of a wheel (PEP 517)."""
     return [*build_meta.get_requires_for_build_wheel(config_settings), *_requires()]
 
 
 def get_requires_for_build_editable(config_settings: Any = None) -> list[str]:
-    """Returns what an editable installation needs for building (PEP 660)."""
+    """Returns the build requirements of an editable installation (PEP 660)."""
     return get_requires_for_build_wheel(config_settings)
 
 
@@ -108,7 +108,7 @@ def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: A
 def prepare_metadata_for_build_editable(
     metadata_directory: str, config_settings: Any = None
 ) -> str:
-    """Writes the metadata of an editable installation (PEP 660), which are those of a wheel."""
+    """Writes the metadata of an editable installation (PEP 660), equal to a wheel's."""
     return prepare_metadata_for_build_wheel(metadata_directory, config_settings)
 
 

@@ -1,4 +1,4 @@
-"""Runs the programs of docs/guides/libraries.md and writes what they print into it.
+"""Runs the programs of docs/guides/libraries.md and writes their output into it.
 
 `python docs/make_libraries.py [--check] [TITLE ...]` runs sections of the page, each in a process
 of its own, as `make_outputs.py` does those of other pages. The programs need packages that nothing

@@ -63,7 +63,7 @@ def read_source(path: Path) -> NotebookNode:
 
 
 def run(notebook: NotebookNode) -> NotebookNode:
-    """Returns a notebook with what its cells show, in the form that is stored.
+    """Returns a notebook with its cells' outputs, in the stored form.
 
     Args:
         notebook: what `read_source` returns.
@@ -91,7 +91,7 @@ def run(notebook: NotebookNode) -> NotebookNode:
 
 
 def _merged(outputs: list[NotebookNode]) -> Iterator[NotebookNode]:
-    """Yields outputs with what was written to one stream as one text."""
+    """Yields outputs, with consecutive texts of one stream merged."""
     stream: NotebookNode | None = None
     for output in outputs:
         if stream is not None and output.get("name") == stream.name:
@@ -107,13 +107,13 @@ def _merged(outputs: list[NotebookNode]) -> Iterator[NotebookNode]:
 
 
 def _on_screen(stream: NotebookNode) -> NotebookNode:
-    """Returns a stream with what is left of its lines: progress bars write over themselves."""
+    """Returns a stream as shown on a screen: progress bars overwrite themselves."""
     stream.text = screen_text(stream.text)
     return stream
 
 
 def screen_text(text: str) -> str:
-    """Returns what a notebook shows of a text: CR goes to the start of a line, backspace back.
+    """Applies CR and backspace to a text, as a notebook displays it.
 
     Args:
         text: what a program wrote.
@@ -159,7 +159,7 @@ def with_stored(notebook: NotebookNode, stored: NotebookNode | None) -> Notebook
 
 
 def _meaning(cell: NotebookNode) -> str:
-    """Returns what of a cell is compared: its text, and its outputs as text."""
+    """Returns the compared parts of a cell: its text, and its outputs as text."""
     shown = [cell.source]
     for output in cell.get("outputs", ()):
         data = output.get("data", {})
@@ -180,7 +180,7 @@ def _has_page(cell: NotebookNode) -> bool:
 
 
 def _with_picture(output: NotebookNode) -> NotebookNode:
-    """Returns an output with a picture in the place of a report's page."""
+    """Replaces a report's page in an output by a picture."""
     page = _page(output)
     if page:
         del output.data["text/html"]
@@ -189,7 +189,7 @@ def _with_picture(output: NotebookNode) -> NotebookNode:
 
 
 def _picture(page: str) -> bytes:
-    """Returns a PNG of what a browser shows of HTML."""
+    """Renders HTML in a browser and returns it as PNG."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

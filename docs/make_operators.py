@@ -107,7 +107,7 @@ def registered() -> list[op_def_pb2.OpDef]:
 
 
 def classified() -> dict[str, dict[str, str]]:
-    """Returns the ops by what becomes of them, each with the reason."""
+    """Returns the ops by their treatment, each with the reason."""
     found: dict[str, dict[str, str]] = {meaning: {} for meaning in _MEANINGS}
     for op in registered():
         refusal = supported.refused_whatever_types(op)

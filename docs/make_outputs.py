@@ -1,4 +1,4 @@
-"""Runs the programs of pages and writes what they print into them: `python docs/make_outputs.py`.
+"""Runs the programs of pages and writes their output into them: `python docs/make_outputs.py`.
 
 The Python blocks of a page run from top to bottom as one program, in a folder of their own. A block
 of text right after one of them is what it prints. In a `console` block each line that begins with
@@ -60,7 +60,7 @@ _TOOLS = {"$ tensorflow-ipu ": cli.main, "$ gc-info ": gc_info.main}
 
 
 def render(text: str, files: dict[str, str]) -> str:
-    """Returns a page with what its programs print today.
+    """Returns a page with the current output of its programs.
 
     Args:
         text: The page.
@@ -106,7 +106,7 @@ def _files_beside(page: Path) -> dict[str, str]:
 
 
 def _with_commands(console: str) -> str:
-    """Returns a console block with what its commands print."""
+    """Returns a console block with the output of its commands."""
     shown = ""
     for line in console.splitlines():
         prompt = next((prompt for prompt in _TOOLS if line.startswith(prompt)), None)
@@ -133,7 +133,7 @@ def _run(arguments: list[str]) -> None:
 
 
 def _printed(program: Callable[[], object]) -> str:
-    """Runs a program; returns what it prints, without blanks at the ends of lines."""
+    """Runs a program; returns its output without blanks at the ends of lines."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         program()

@@ -42,7 +42,7 @@ def train_dataset(images: np.ndarray, labels: np.ndarray) -> tf.data.Dataset:
 
 
 def main() -> None:
-    """Configures an IPU, trains, tests, and prints what the run needs on the chip."""
+    """Configures an IPU, trains, tests, and prints the run's memory and time on the chip."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--launches", type=int, default=20, help="passes over the training images")
     parser.add_argument("--learning-rate", type=float, default=0.1)

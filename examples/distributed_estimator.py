@@ -47,7 +47,7 @@ def start_workers(count: int) -> int:
 def model_fn(
     features: tf.Tensor, labels: tf.Tensor, mode: str, params: dict[str, Any]
 ) -> tf.estimator.EstimatorSpec:
-    """Builds a network with one hidden layer, its loss, and what is done with them."""
+    """Builds a network with one hidden layer, its loss, and the op of each mode."""
     glorot = tf.glorot_uniform_initializer(seed=0)
     x = tf.reshape(features, [-1, 64])
     hidden = tf.get_variable("hidden", [64, 64], initializer=glorot)

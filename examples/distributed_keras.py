@@ -42,7 +42,7 @@ def make_model() -> tf.keras.Model:
 
 
 def main() -> None:
-    """Joins the other processes, trains, tests, and prints what the run needs on the chip."""
+    """Joins the other processes, trains, tests, and prints the run's memory and time."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -67,7 +67,7 @@ def main() -> None:
         model.set_replication_options(replicated_metric_reduction_method="MEAN")
 
         def compile_model(steps: int) -> None:
-            """Compiles the model; so many steps of each replica run without the host."""
+            """Compiles the model with a number of steps per execution."""
             model.compile(
                 # The loss is divided by the number of replicas, so the sum of their gradients is
                 # that of the mean.

@@ -168,7 +168,7 @@ def make_estimator(arguments: Arguments) -> tf.estimator.Estimator:
 
 
 def main() -> None:
-    """Trains, tests, and prints what the run needs on the chip."""
+    """Trains, tests, and prints the run's memory and time on the chip."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -32,7 +32,7 @@ def make_model() -> keras.Model:
 
 
 def main() -> None:
-    """Configures an IPU, trains, tests, and prints what the run needs on the chip."""
+    """Configures an IPU, trains, tests, and prints the run's memory and time on the chip."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -51,7 +51,7 @@ def make_model(pipelined: bool) -> tf.keras.Model:
 
 
 def main() -> None:
-    """Configures the IPUs, trains, tests, and prints what the run needs on the chip."""
+    """Configures the IPUs, trains, tests, and prints the run's memory and time on the chip."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -88,7 +88,7 @@ def main() -> None:
         model.set_replication_options(replicated_metric_reduction_method="MEAN")
 
         def compile_model(steps: int) -> None:
-            """Compiles the model; so many steps of each replica run without the host."""
+            """Compiles the model with a number of steps per execution."""
             model.compile(
                 # Gradients of replicas are summed, so the learning rate is divided.
                 optimizer=tf.keras.optimizers.SGD(0.03 / replicas, momentum=0.9),

@@ -53,7 +53,7 @@ def make_model() -> tf.keras.Model:
 
 
 def main() -> None:
-    """Configures an IPU, trains with validation, and prints what the run needs on the chip."""
+    """Configures an IPU, trains with validation, and prints the run's memory and time."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=8)
     arguments = parser.parse_args()

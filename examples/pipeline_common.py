@@ -1,4 +1,4 @@
-"""What the pipeline examples share: their options, and what they print of a run."""
+"""Shared parts of the pipeline examples: their options, and the report of a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def parse_arguments(description: str) -> argparse.Namespace:
 
 
 def print_report(picture: str | None) -> None:
-    """Prints what the training pipeline is, then a summary of all programs.
+    """Prints the schedule of the training pipeline, then a summary of all programs.
 
     Args:
         picture: Path of an SVG file for a picture of the schedule, None for no picture.

@@ -58,7 +58,7 @@ def make_stages(weights: Sequence[tf.Variable]) -> tuple[list[Callable], Callabl
 
 
 def main() -> None:
-    """Configures 8 IPUs, trains, tests, and prints what the compiler made of the pipeline."""
+    """Configures 8 IPUs, trains, tests, and prints the compiled pipeline's report."""
     arguments = parse_arguments(__doc__)
 
     config = ipu.config.IPUConfig()

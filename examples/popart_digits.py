@@ -66,7 +66,7 @@ def network(batch: int) -> tuple[bytes, str, str]:
 
 
 def train(arguments: argparse.Namespace, path: Path) -> str:
-    """Trains the network and writes it to a file; returns what it needs on the chip."""
+    """Trains the network and writes it to a file; returns the summary of the run on the chip."""
     (images, labels), _ = load_digits()
     model, _, loss = network(BATCH_SIZE)
     options = popart.SessionOptions()
@@ -142,7 +142,7 @@ def evaluate(path: Path, images: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    """Trains, tests the file that comes of it, and prints what the run needs on the chip."""
+    """Trains, tests the trained file, and prints the run's memory and time on the chip."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""Runs an ONNX file on a simulated IPU, trains it further there, and checks what comes of it.
+"""Runs an ONNX file on a simulated IPU, trains it further there, and checks the result.
 
 `python examples/popart_onnx_file.py` writes a file as an exporter of another framework would, with
 the package `onnx` alone: a network of dense layers for images of digits. It runs the file, says
@@ -52,7 +52,7 @@ def write_file(path: Path) -> None:
 
 
 def run_file(path: Path, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the outputs of a file, and prints what it needs on the chip."""
+    """Returns the outputs of a file, and prints the run's memory and time on the chip."""
     outputs = [output.name for output in onnx.load(path).graph.output]
     with popart.DeviceManager().acquireAvailableDevice(1) as device, ipu.profiler.profile() as kept:
         session = popart.InferenceSession(str(path), popart.DataFlow(1, outputs), device)

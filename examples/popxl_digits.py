@@ -100,7 +100,7 @@ def predict(weights: list[np.ndarray], images: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    """Trains, tests with the trained weights, and prints what the run needs on the chip."""
+    """Trains, tests with the trained weights, and prints the run's memory and time on the chip."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

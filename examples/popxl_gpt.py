@@ -32,7 +32,7 @@ RATE = 6e-3
 
 
 def load_text() -> np.ndarray:
-    """Returns the documentation of what Python has built in, as codes of characters."""
+    """Returns the documentation of Python's built-ins as character codes."""
     found = (inspect.getdoc(getattr(builtins, name)) for name in sorted(dir(builtins)))
     text = "\n\n".join(document for document in found if document)
     return np.frombuffer(text.encode("ascii", "ignore"), np.uint8)
@@ -61,7 +61,7 @@ class Attention(addons.Module):
         self.out = Linear(HIDDEN)
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
-        """Returns for each token what it takes from those before it."""
+        """Returns the causal self-attention of each token."""
         heads = self.qkv(x).reshape((BATCH, LENGTH, 3, HEADS, HIDDEN // HEADS))
         parts = ops.split(heads.transpose((2, 0, 3, 1, 4)), 3)
         q, k, v = (ops.squeeze(part, [0]) for part in parts)
@@ -86,7 +86,7 @@ class Block(addons.Module):
 
 
 class First(addons.Module):
-    """What is on the first IPU."""
+    """Layers of the first IPU."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class First(addons.Module):
 
 
 class Last(addons.Module):
-    """What is on the last IPU."""
+    """Layers of the last IPU."""
 
     def __init__(self, characters: int) -> None:
         super().__init__()
@@ -221,7 +221,7 @@ class Training:
 
 
 def main() -> None:
-    """Trains, and prints what the run needs on the chips."""
+    """Trains, and prints the run's memory and time on the chips."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -64,7 +64,7 @@ class Head(addons.Module):
 
 
 class Between(NamedTuple):
-    """What goes from a layer to the next one, and the gradient of it, for each batch.
+    """Activations between two layers, and their gradient, for each batch.
 
     Attributes:
         values: where the values are.
@@ -182,7 +182,7 @@ class Training:
             rows, slopes = (addons.batch_serial_buffer(spec, steps, layers + 1) for _ in range(2))
 
             def between(row: int) -> Between:
-                """What goes into hidden layer 0, or that many layers later."""
+                """Returns the buffers of hidden layer `row`'s input and its gradient."""
                 return Between(RemoteHandle(rows, row), RemoteHandle(slopes, row))
 
             entry = Phases("entry", self.images.spec, 1, steps, self.images, between(0))
@@ -248,7 +248,7 @@ def predict(training: Training, images: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    """Trains, tests with the trained weights, and prints what the run needs on the chip."""
+    """Trains, tests with the trained weights, and prints the run's memory and time on the chip."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

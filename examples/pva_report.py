@@ -29,12 +29,12 @@ class Cycles(pva.ProgramVisitor):
         self.exchange = 0
 
     def visitOnTileExecute(self, onTileExecute: pva.OnTileExecuteProgram) -> None:
-        """Notes what a computation takes."""
+        """Adds the cycles of a computation."""
         before = self.by_name.get(onTileExecute.name, 0)
         self.by_name[onTileExecute.name] = before + self.cycles
 
     def visitDoExchange(self, doExchange: pva.DoExchangeProgram) -> None:
-        """Notes what an exchange between tiles takes."""
+        """Adds the cycles of an exchange between tiles."""
         self.exchange += self.cycles
 
 
@@ -82,7 +82,7 @@ def markdown(report: pva.Report) -> Iterator[str]:
 
 
 def problems(report: pva.Report, most_bytes: int, most_cycles: int) -> list[str]:
-    """Returns what is wrong with a report, as sentences.
+    """Returns the exceeded limits of a report, as sentences.
 
     Args:
         report: the report.

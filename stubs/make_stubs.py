@@ -176,7 +176,7 @@ def _options_module() -> str:
 
 
 def _base_class() -> list[str]:
-    """What all categories can do. No `__setattr__`: with it, any name could be assigned to."""
+    """Returns the base class of categories. It has no `__setattr__`, which would admit any name."""
     lines = ["class _Category:", f'    """{inspect.getdoc(Category)}"""', ""]
     for name, method in vars(Category).items():
         if inspect.isfunction(method) and not name.startswith("_"):
@@ -231,7 +231,7 @@ def _method(method: Any) -> Iterator[str]:
 
 
 def _docstring(doc: str, indent: str = "    ") -> list[str]:
-    """Lines of a docstring; those of an option are one long line."""
+    """Returns the lines of a docstring, with an option's single long line wrapped."""
     if "\n" not in doc.split("\n\nDefault: ")[0]:
         paragraphs = [textwrap.fill(part, _WIDTH - len(indent)) for part in doc.split("\n\n")]
         doc = "\n\n".join(paragraphs)

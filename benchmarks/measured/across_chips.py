@@ -97,7 +97,7 @@ def across(predictions: Sequence[Prediction]) -> list[Across]:
 
 
 def _cycles(predictions: Sequence[Prediction], chip: str) -> np.ndarray:
-    """Measured and predicted cycles of rows of a chip; of rates of models, those of an item."""
+    """Returns measured and predicted cycles of a chip's rows; for model rates, cycles per item."""
     rows = []
     for one in predictions:
         if one.chip.name == chip:

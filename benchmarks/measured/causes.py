@@ -1,4 +1,4 @@
-"""What each group of rows depends on, and what the model misses of it: text of the page."""
+"""Causes of each row group's time, and effects the model leaves out: text of the page."""
 
 from __future__ import annotations
 

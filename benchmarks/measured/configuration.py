@@ -1,4 +1,4 @@
-"""What a row of a whole model says of its configuration, and what follows from published ones.
+"""Configuration of a whole-model row, and settings derived from published ones.
 
 Published for these models, and taken where a row does not say otherwise:
 

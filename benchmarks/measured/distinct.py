@@ -75,7 +75,7 @@ def is_straight_line(prediction: Prediction) -> bool:
 
 
 def off_the_line(predictions: Iterable[Prediction]) -> list[Prediction]:
-    """Returns all predictions but those of the straight line.
+    """Returns all predictions except the ones on the straight line.
 
     Args:
         predictions: of any groups.

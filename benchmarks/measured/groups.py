@@ -14,7 +14,7 @@ from .rows import NotExpressible, Row, chip_of
 
 
 class Bounds(NamedTuple):
-    """What the errors of a group should not exceed, and the least rank correlation.
+    """Upper bounds on the errors of a group, and the least rank correlation.
 
     Args:
         median: of the median error, 0.1 for 10 %.

@@ -1,4 +1,4 @@
-"""What the programs of a source do besides the op that they measure, and the release of their SDK.
+"""Work of a source's programs besides the measured op, and the release of their SDK.
 
 A row is decided by its source, in this module and nowhere else:
 
@@ -74,7 +74,7 @@ def harness_of(row: Row, elementwise: bool = False) -> Harness:
 
 
 def is_first_release(row: Row) -> bool:
-    """Whether the library of a row is that of SDK 1.0."""
+    """Returns whether a row was measured with the libraries of SDK 1.0."""
     return re.search(r"sdk 1\.0\b", row.chip.lower()) is not None
 
 
@@ -85,7 +85,7 @@ def resources(
     tiles: int | None = None,
     allocated: bool = True,
 ) -> Resources:
-    """Returns what the op of a row has at its disposal.
+    """Returns the resources of a row's op.
 
     Args:
         row: the measurement.

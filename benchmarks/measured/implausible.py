@@ -93,6 +93,6 @@ def _whole(row: Row, name: str) -> int | None:
 
 
 def _layer(row: Row) -> tuple[object, ...]:
-    """All of a row but its batch and what was measured."""
+    """Returns the identity of a row without its batch size and measured value."""
     others = tuple(sorted((k, v) for k, v in row.parameters.items() if k != "batch"))
     return row.source, row.chip, row.workload, row.metric, others

@@ -1,4 +1,4 @@
-"""Fitted figures with one configuration left out: what the fit says of one that it has not seen.
+"""Fitted figures with one configuration left out, and their error on that configuration.
 
 A figure has a share of each predicted time. Fitted again to the other configurations by least
 squares of relative errors, it predicts the one that was left out. A figure that a single

@@ -1,4 +1,4 @@
-"""Memory of programs that are published to fit their IPUs, and of what the same sources rule out.
+"""Memory of programs published to fit their IPUs, and of programs the same sources exclude.
 
 Of memory nothing is published but configurations that ran, and rows of a nearly empty program.
 """

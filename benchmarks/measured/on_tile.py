@@ -82,7 +82,7 @@ def _vertex_cycles(chip: Chip, m: int, k: int, n: int, dtype: str, partials: str
 
 
 def _elementwise(row: Row) -> Prediction:
-    """An elementwise operation on so many values of each tile."""
+    """Predicts an elementwise operation on N values of each tile."""
     chip = chip_of(row)
     match = _ELEMENTWISE.search(row.workload.lower())
     operation = _OPERATIONS.get(match[1]) if match else None

@@ -261,7 +261,7 @@ def page(outcome: Outcome) -> str:
 
 
 def _pictures(found: Sequence[judged.Judged]) -> list[str]:
-    """A section for each group: its picture, and what its time depends on."""
+    """Returns one section per group: its picture and the causes of its time."""
     parts = ["## Predicted against measured\n", _PICTURES]
     for group in found:
         parts.append(f"### {group.name[0].upper()}{group.name[1:]}\n")
@@ -285,7 +285,7 @@ def _left_out(outcome: Outcome) -> list[str]:
 
 
 def _bound(models: Sequence[Prediction]) -> str:
-    """What no prediction of one value for each configuration is below; none without models."""
+    """Returns the least error of any one prediction per configuration; empty without models."""
     if not models:
         return ""
     spread = distinct.spread(models)

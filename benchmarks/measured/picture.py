@@ -205,7 +205,7 @@ def _point(scale: _Scale, measured: float, predicted: float, chip: str) -> str:
 
 
 def write(pictures: dict[str, str], folder: Path = FOLDER) -> None:
-    """Writes pictures, and removes those of groups that are gone.
+    """Writes pictures, and removes pictures of groups that are gone.
 
     Args:
         pictures: by the name of the file.

@@ -56,7 +56,7 @@ _NOT_MODELLED = {
 
 
 class Outcome(NamedTuple):
-    """What became of some rows.
+    """Predictions and refusals of a set of rows.
 
     Args:
         predictions: of those that the model can express.
@@ -68,7 +68,7 @@ class Outcome(NamedTuple):
 
 
 def predict(rows: Iterable[Row]) -> Outcome:
-    """Predicts all rows that the model can express. One that fails does not stop the others."""
+    """Predicts all rows that the model can express. A failing row does not stop the others."""
     outcome = Outcome([], [])
     rows = list(rows)
     left_out = implausible(rows)

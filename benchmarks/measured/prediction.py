@@ -1,4 +1,4 @@
-"""What the model says of a row."""
+"""Prediction of the cost model for one row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .units import seconds_per_item
 
 
 class Prediction(NamedTuple):
-    """A row and what the model says.
+    """A row and its prediction by the model.
 
     Args:
         row: the measurement.

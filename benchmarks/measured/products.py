@@ -63,7 +63,7 @@ def knows(row: Row) -> bool:
 
 
 def is_linear(row: Row) -> bool:
-    """Whether the operands have a linear tile mapping instead of that of the library."""
+    """Returns whether the operands have a linear tile mapping instead of the library's."""
     return "mapping=basic" in row.text or "linear" in row.text
 
 

@@ -113,7 +113,7 @@ _KINDS: dict[str, Callable[[Prediction], bool]] = {
 
 
 class Checked(NamedTuple):
-    """An interval and how it does on what it was not made of.
+    """An interval and its coverage of rows outside its fit.
 
     Args:
         interval: of a kind.

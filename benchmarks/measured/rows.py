@@ -1,4 +1,4 @@
-"""Rows of measurements: reading files of them, and what their texts say.
+"""Rows of measurements: reading their files and parsing their texts.
 
 A file is CSV with the columns of `COLUMNS`. `parameters` is a list separated by semicolons of
 `name=value` and of plain words. Nothing here knows a value: a row is what its texts say.
@@ -62,7 +62,7 @@ class Row(NamedTuple):
     unit: str
 
     def __str__(self) -> str:
-        """What identifies it."""
+        """Returns the row's chip, workload, parameters and metric."""
         options = "; ".join(f"{k}={v}" if v else k for k, v in self.parameters.items())
         return f"{self.chip}, {self.workload}, {options}: {self.metric}"
 

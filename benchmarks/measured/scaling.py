@@ -1,4 +1,4 @@
-"""Fits what sums over replicas reach of the links and of the gateways.
+"""Fits the reached bandwidth of links and gateways in sums over replicas.
 
 An update takes its mini-batches, the optimizer's arithmetic and state, and the sums of gradients. A
 fit takes the runs of some rounds of MLPerf, and varies the two figures of the chip that only the

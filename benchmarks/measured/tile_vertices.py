@@ -97,6 +97,6 @@ def _given(row: Row, *names: str) -> int:
 
 
 def _sides(area: int) -> tuple[int, int]:
-    """Height and width of an area: those of a square, else of a row."""
+    """Returns height and width of an area: a square if possible, else a row."""
     side = math.isqrt(area)
     return (side, side) if side * side == area else (1, area)

@@ -77,7 +77,7 @@ def whole_program(config: Configuration) -> Workload:
 
 
 def settings(config: Configuration) -> Settings:
-    """Returns what a program is planned for."""
+    """Returns the planner settings of a program."""
     proportion = _proportion(config)
     return Settings(
         chip=config.release.with_links(config.chip),
@@ -102,7 +102,7 @@ def _proportion(config: Configuration) -> float:
 
 
 def _stage_options(config: Configuration) -> dict[tuple[int, str], dict[str, str]]:
-    """The proportions of BERT's stages on four IPUs; none for what has one for all."""
+    """Returns memory proportions of BERT's stages on four IPUs; empty for a uniform one."""
     if config.model == RESNET or config.stages:
         return {}
     known = _PROPORTIONS[config.model]
@@ -131,7 +131,7 @@ def encoder_layers(config: Configuration) -> tuple[int, ...]:
 
 
 def _workload(config: Configuration, layers: tuple[int, ...]) -> Workload:
-    """The program as data; that of BERT is compiled with one layer per stage for each shape."""
+    """Returns the program's workload; BERT is compiled with one layer per stage for each shape."""
     model, length, micro_batch = config.model, config.length, config.micro_batch
     if model == RESNET:
         return _of_norm_group(micro_batch, config.norm_group)

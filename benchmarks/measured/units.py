@@ -1,4 +1,4 @@
-"""Units of measured values, and what they are in seconds."""
+"""Units of measured values, and their conversion to seconds."""
 
 from __future__ import annotations
 

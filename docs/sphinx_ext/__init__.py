@@ -1,1 +1,1 @@
-"""What the documentation site needs beyond Sphinx: the API reference, and links to it."""
+"""Sphinx extensions of the documentation site: the API reference, and links to it."""

@@ -1,4 +1,4 @@
-"""Finds what the docstrings of public names lack: a first line, or a word on arguments."""
+"""Finds docstrings of public names that lack a first line or their arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def lacking() -> Iterator[tuple[str, str]]:
-    """Yields each public name whose docstring lacks something, and what it lacks."""
+    """Yields each public name with an incomplete docstring, and the missing part."""
     found = list(descriptions())
     described = {name for name, text, _ in found if _ARGUMENTS.search(text)}
     for name, text, arguments in found:
@@ -40,7 +40,7 @@ def _leads_on(name: str, text: str, described: Collection[str]) -> bool:
 
 
 def descriptions() -> Iterator[tuple[str, str, list[str]]]:
-    """Yields full name, docstring and arguments of what the reference describes.
+    """Yields full name, docstring and arguments of each described object of the reference.
 
     Messages of protobuf are left out: they are made from their files.
     """

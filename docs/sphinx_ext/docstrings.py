@@ -62,7 +62,7 @@ def _spaced(lines: list[str]) -> list[str]:
 
 
 def fields(text: str) -> str:
-    """Makes fields of the sections that say what is returned."""
+    """Turns the sections on results into fields."""
 
     def field(match: re.Match[str]) -> str:
         margin = match["margin"]

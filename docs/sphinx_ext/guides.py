@@ -64,7 +64,7 @@ GUIDES: Mapping[str, tuple[str, ...]] = {
 
 
 def of(name: str) -> tuple[str, ...]:
-    """Returns the pages for a public module; of one that no page treats, none.
+    """Returns the pages for a public module; none if no page covers it.
 
     Args:
         name: its full name. The longest name in the table that it begins with counts.

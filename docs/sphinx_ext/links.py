@@ -22,7 +22,7 @@ def connect(app: Sphinx) -> None:
 
 
 class _LinkNames(SphinxTransform):
-    """Links names to the API reference; what is no public name has no link."""
+    """Links public names to the API reference; other names get no link."""
 
     default_priority = 600
 
@@ -69,7 +69,7 @@ class _LinkNames(SphinxTransform):
 
 
 def _shown(reference: addnodes.pending_xref) -> list[nodes.Node]:
-    """Returns what a reference shows: of a type, its short name."""
+    """Returns the displayed nodes of a reference: for a type, its short name."""
     conditions = list(reference.findall(addnodes.pending_xref_condition))
     short = [c for c in conditions if c.get("condition") == "resolved"]
     return list((short or conditions or [reference])[0].children)

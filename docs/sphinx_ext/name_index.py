@@ -56,7 +56,7 @@ def _whole(name: str) -> str | None:
 
 
 def _is_telling(text: str) -> bool:
-    """Whether a word is rather a name of the module than that of an argument."""
+    """Returns whether a word looks like a name of the module rather than of an argument."""
     return bool(re.search(r"[_A-Z.]|\(\)", text))
 
 

@@ -58,7 +58,7 @@ class Module:
         return max((root for root in TABLES if f"{self.name}.".startswith(f"{root}.")), key=len)
 
     def __getitem__(self, name: str) -> Any:
-        """Returns what a name stands for."""
+        """Returns the object with a name."""
         return getattr(self.code, name)
 
 
@@ -84,7 +84,7 @@ def modules() -> dict[str, Module]:
 
 
 def _is_alias(module: Module, name: str) -> bool:
-    """Whether what a name stands for calls itself otherwise: it has a second name."""
+    """Returns whether a name is an alias: its object has another `__name__`."""
     return getattr(module[name], "__name__", name) != name
 
 
@@ -135,7 +135,7 @@ def _is_shown(value: Any) -> bool:
 
 
 def _origin(module: types.ModuleType, name: str) -> str:
-    """Returns the module that defines what a name of a module stands for, or its type."""
+    """Returns the module that defines a name's object, or the object's type."""
     value = getattr(module, name)
     return getattr(value, "__module__", None) or type(value).__module__
 

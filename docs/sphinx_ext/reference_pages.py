@@ -207,7 +207,7 @@ def _option(item: tuple[str, Option]) -> str:
 
 
 def summary(value: Any) -> str:
-    """Returns the first sentence of a docstring, in one line; of other things what they are."""
+    """Returns the first sentence of a docstring; without one, the value or its type."""
     text = _docstring(value)
     if not text:
         kind = type(value)
@@ -227,7 +227,7 @@ def _paragraph(value: Any) -> str:
 
 
 def _docstring(value: Any) -> str:
-    """Returns the docstring of a thing itself, not that of its type."""
+    """Returns the docstring of an object itself, not its type's."""
     own = value if isinstance(value, type) or inspect.isroutine(value) else None
     if own is None and not inspect.ismodule(value):
         return ""

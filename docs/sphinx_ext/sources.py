@@ -39,7 +39,7 @@ def _read(app: Sphinx, name: str, content: list[str]) -> None:
 
 
 def mended(text: str, folder: Path) -> str:
-    """Returns a page with what it includes, and with links that hold on the site.
+    """Returns a page with its includes expanded and its links valid on the site.
 
     Args:
         text: the page.

@@ -105,7 +105,7 @@ def variables(sanitizer: str, reports: Path) -> dict[str, str]:
 
 
 def run(sanitizer: str, arguments: list[str]) -> int:
-    """Runs Python; shows what the sanitizer has found.
+    """Runs Python under a sanitizer and shows its findings.
 
     Args:
         sanitizer: One of `SANITIZERS`.

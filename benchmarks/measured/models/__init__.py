@@ -1,1 +1,1 @@
-"""Models as programs, and what is assumed of those whose layout on the IPUs is not published."""
+"""Models as programs, with assumed layouts where none is published."""

@@ -80,7 +80,7 @@ def _seconds(
 
 
 def settings(model: Model, chip: Chip, replicas: int, partials: str) -> Settings:
-    """Returns what a program is planned for.
+    """Returns the planner settings of a program.
 
     Args:
         model: the model.

@@ -52,7 +52,7 @@ class Shape(NamedTuple):
 
 
 def element(shape: Shape) -> tuple[tf.TensorSpec, ...]:
-    """Returns what the infeed has: tokens, segments, mask, masked positions, labels."""
+    """Returns the infeed's specs: tokens, segments, mask, masked positions, labels."""
     batch, length = shape.micro_batch, shape.length
     return (
         tf.TensorSpec([batch, length], tf.int32),

@@ -45,7 +45,7 @@ MODELS = (
 
 
 class Program(NamedTuple):
-    """What a module of this folder has.
+    """Program of one model: its stages and its infeed element.
 
     Args:
         stages: the forward stages for a micro-batch.

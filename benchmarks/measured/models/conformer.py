@@ -20,7 +20,7 @@ REPEATS = dict.fromkeys(range(_STAGES), 4)
 
 
 def element(micro_batch: int) -> tuple[tf.TensorSpec, ...]:
-    """Returns what the infeed has for one micro-batch."""
+    """Returns the infeed's specs for one micro-batch."""
     return (
         tf.TensorSpec([micro_batch, _FRAMES, _FEATURES, 1], tf.float16),
         tf.TensorSpec([micro_batch * _FRAMES // 4], tf.int32),

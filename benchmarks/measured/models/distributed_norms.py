@@ -47,7 +47,7 @@ def is_of_norm(transfer: Transfer) -> bool:
 
 
 def _gather(norm: Op, group: int) -> Op:
-    """What gathers the statistics of a norm; too small to take memory."""
+    """Returns the all-gather of a norm's statistics; its memory is negligible."""
     channels = norm.inputs[0].shape[-1]
     taken = Operand("float32", (_VALUES * channels,), None)
     return dataclasses.replace(

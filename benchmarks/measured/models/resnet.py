@@ -23,7 +23,7 @@ Stage = Callable[..., Any]
 
 
 def element(micro_batch: int) -> tuple[tf.TensorSpec, ...]:
-    """Returns what the infeed has for one micro-batch."""
+    """Returns the infeed's specs for one micro-batch."""
     return (
         tf.TensorSpec([micro_batch, _IMAGE, _IMAGE, 3], tf.uint8),
         tf.TensorSpec([micro_batch], tf.int32),

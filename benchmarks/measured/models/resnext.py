@@ -16,7 +16,7 @@ REPEATS = {index: blocks - 1 for index, (_, blocks) in enumerate(_PARTS)}
 
 
 def element(micro_batch: int) -> tuple[tf.TensorSpec, ...]:
-    """Returns what the infeed has for one micro-batch."""
+    """Returns the infeed's specs for one micro-batch."""
     return layers.images(micro_batch, _IMAGE)
 
 

@@ -26,7 +26,7 @@ REPEATS: dict[int, int] = {}
 
 
 def element(micro_batch: int) -> tuple[tf.TensorSpec, ...]:
-    """Returns what the infeed has for one micro-batch."""
+    """Returns the infeed's specs for one micro-batch."""
     return (
         tf.TensorSpec([_STEPS, micro_batch, _FEATURES], tf.float16),
         tf.TensorSpec([_WORDS, micro_batch], tf.int32),

@@ -19,7 +19,7 @@ REPEATS: dict[int, int] = {}
 
 
 def element(micro_batch: int) -> tuple[tf.TensorSpec, ...]:
-    """Returns what the infeed has for one micro-batch."""
+    """Returns the infeed's specs for one micro-batch."""
     return (
         tf.TensorSpec([micro_batch, _IMAGE, _IMAGE, 1], tf.float16),
         tf.TensorSpec([micro_batch, _RESULT, _RESULT], tf.int32),
@@ -74,7 +74,7 @@ def _cropped(x: tf.Tensor, size: int) -> tf.Tensor:
 
 
 def _up(x: tf.Tensor, skipped: tf.Tensor, level: int) -> tf.Tensor:
-    """Twice the size, joined with what the way down had there."""
+    """Upsamples by two and concatenates the skip connection of the same level."""
     batch, size, _, width = x.shape
     with tf.compat.v1.variable_scope(f"up_{level}"):
         kernel = variable("kernel", [2, 2, _WIDTHS[level], width])

@@ -18,7 +18,7 @@ REPEATS = dict.fromkeys(range(_STAGES), 3)
 
 
 def element(micro_batch: int) -> tuple[tf.TensorSpec, ...]:
-    """Returns what the infeed has for one micro-batch."""
+    """Returns the infeed's specs for one micro-batch."""
     return layers.images(micro_batch, _IMAGE)
 
 

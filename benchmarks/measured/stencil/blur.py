@@ -1,4 +1,4 @@
-"""Cycles of one step of the blur, by phase: what its workers compute, copy, exchange and wait for.
+"""Cycles of one step of the blur, by phase: compute, copy, exchange and wait.
 
 A step makes of every cell, four channels, the weighted sum of it and its eight neighbors. There are
 two programs. The later one copies what a worker needs, with its borders, to one place, and its
@@ -175,7 +175,7 @@ def _copy(pieces: int, num_bytes: int, chip: Chip) -> float:
 
 
 def _rearranged(tile: Part, worker: Part, data: Data, chip: Chip) -> float:
-    """Cycles of the earlier program to copy what is not in one piece, before or after."""
+    """Returns the cycles of the earlier program to rearrange non-contiguous rows."""
     if worker.columns == tile.columns:
         return 0.0
     return REARRANGEMENT_CYCLES + cycles_per_byte(_WHOLE) * tile.cells * data.cell

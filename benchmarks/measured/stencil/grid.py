@@ -30,7 +30,7 @@ class Part(NamedTuple):
 
 
 class IpuParts(NamedTuple):
-    """What each IPU has.
+    """Part and border of one IPU.
 
     Args:
         part: of the IPU that has most.
@@ -94,7 +94,7 @@ def over_tiles(part: Part, tiles: int, least: Part) -> list[Part]:
 
 
 def _even(total: int, count: int) -> list[int]:
-    """Sizes of so many parts of something, each size once, the largest first."""
+    """Returns the distinct sizes of an even division into N parts, the largest first."""
     each, left = divmod(total, max(count, 1))
     return [each + 1, each] if left else [each]
 

@@ -151,7 +151,7 @@ def _step(program: Program, chip: Chip) -> blur.Step:
 
 
 def _configuration(program: Program, chip: Chip) -> str:
-    """What tells a program from others: its image, and the parts that tiles and workers have."""
+    """Returns a program's configuration key: its image, and the parts of tiles and workers."""
     found = grid.over_ipus(program.image, program.ipus)
     tiles = grid.over_tiles(found.part, chip.tiles, program.least) if found else []
     return f"{program._replace(least=_ONE)}: {tiles}"
