@@ -138,7 +138,7 @@ def train(session: addons.TaskSession, images: np.ndarray, labels: np.ndarray, e
 
 
 def main() -> None:
-    """Trains, tests the copied weights in a second program, and prints memory and time of the runs."""
+    """Trains, tests the copied weights in a second program, and prints memory and time."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

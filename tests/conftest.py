@@ -1,4 +1,4 @@
-"""What all tests share: a clean state after each, and Python processes of their own."""
+"""Shared fixtures of all tests: a clean state after each, and separate Python processes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(autouse=True)
 def clean_state() -> Iterator[None]:
-    """Resets what a process keeps after each test, where there is any of it.
+    """Resets the state of the process after each test, if there is any.
 
     That is the IPU configuration, the default graph and seed of TensorFlow, and which warnings were
     said.
@@ -72,7 +72,7 @@ def clean_state() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def kept_programs(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Keeps what a test compiles until it ends: programs go with the graphs that launch them.
+    """Keeps a test's compiled programs until it ends: programs go with the graphs that launch them.
 
     Tests with the mark `lifetimes` are about just that, and keep nothing.
     """
@@ -141,7 +141,7 @@ def _run_python(
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks the tests that run processes, and leaves out what was not asked for."""
+    """Marks the tests that run processes, and deselects large tests without `--large`."""
     large = [item for item in items if item.get_closest_marker("large")]
     if large and not config.getoption("--large"):
         config.hook.pytest_deselected(items=large)

@@ -1,4 +1,4 @@
-"""The table of what ops are, compared with TensorFlow, the native library and the other tables."""
+"""The table of op properties, compared with TensorFlow, the native library and other tables."""
 
 from __future__ import annotations
 

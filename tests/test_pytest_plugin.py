@@ -58,7 +58,7 @@ for source, options in json.loads(sys.argv[1]):
 
 @pytest.fixture
 def run_pytest(run_python, tmp_path):
-    """Returns a function that runs tests several times; it returns what each run printed.
+    """Returns a function that runs tests several times; it returns the output of each run.
 
     Its arguments are a source and options of pytest for each run.
     """

@@ -1,4 +1,4 @@
-"""Lets tests import what the scripts in `benchmarks/` import from beside them."""
+"""Puts the folder of the scripts in `benchmarks/` on the import path of tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of products, convolutions, exchanges and vertices: what is read, and what is refused."""
+"""Rows of products, convolutions, exchanges and vertices: parsed values and refusals."""
 
 from __future__ import annotations
 

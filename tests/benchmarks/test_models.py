@@ -1,4 +1,4 @@
-"""Models whose layout is assumed: their sizes are those of the papers, their rows are found."""
+"""Models with assumed layouts: their sizes equal the papers', and their rows are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals from residuals: widening, the check on what is left out, correlation."""
+"""Intervals from residuals: widening, the check on left-out rows, correlation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sums over replicas reach of links and gateways: fits to runs whose figures are known."""
+"""Fits of links and gateways to sums over replicas with known figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue: which op types it has, what it does with others, and how it remembers."""
+"""The catalogue: its op types, other ops, and its cache."""
 
 from __future__ import annotations
 

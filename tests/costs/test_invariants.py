@@ -1,4 +1,4 @@
-"""What holds for the cost of every op: more work never takes less, more tiles need no more room."""
+"""Invariants of the cost of every op: more work never takes less, more tiles need no more room."""
 
 from __future__ import annotations
 

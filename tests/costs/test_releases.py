@@ -1,4 +1,4 @@
-"""Releases of the SDK: what they change of costs, and what they leave."""
+"""Releases of the SDK: changed and unchanged costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every rule has to hold: it prices an op or says that it cannot, and nothing else."""
+"""Contract of every rule: it only prices an op, or says that it cannot."""
 
 from __future__ import annotations
 

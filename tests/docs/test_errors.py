@@ -37,7 +37,7 @@ def _python_texts(source: str) -> Iterator[str]:
 
 
 def _native_texts(source: str) -> Iterator[str]:
-    """Yields the string literals of a C++ file, those of one argument list as one text."""
+    """Yields the string literals of a C++ file, joined for one argument list."""
     literal = r'"(?:[^"\\\n]|\\.)*"'
     for found in re.finditer(rf"{literal}(?:\s*(?:,[^;\"]*?,\s*)?{literal})*", source):
         joined = re.sub(r'"\s+"', "", found[0])  # adjacent literals are one

@@ -26,7 +26,7 @@ def prose(path: Path) -> str:
 
 
 def anchors(path: Path) -> set[str]:
-    """Returns what links can name of a page: its headings, as viewers of Markdown make anchors."""
+    """Returns the link targets of a page: its headings, as viewers of Markdown make anchors."""
     text = re.sub(r"^( *)(`{3,}).*?^\1\2$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
     found: collections.Counter[str] = collections.Counter()
     names = set(re.findall(r"<a (?:id|name)=\"([\w-]+)\"", text))

@@ -1,4 +1,4 @@
-"""Tests that the page of operators is that of the tables, and has every op of TensorFlow."""
+"""Tests that the page of operators equals the tables, and has every op of TensorFlow."""
 
 from __future__ import annotations
 

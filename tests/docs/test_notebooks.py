@@ -1,4 +1,4 @@
-"""Tests that notebooks run, and that they show what is stored in them."""
+"""Tests that notebooks run, and that they show their stored outputs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def stored(name):
 
 
 def streams(cell):
-    """Returns what a cell has written."""
+    """Returns the text of a cell's streams."""
     return "".join(output.text for output in cell.outputs if output.output_type == "stream")
 
 

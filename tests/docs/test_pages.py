@@ -1,4 +1,4 @@
-"""Tests that what the pages show is what their programs print."""
+"""Tests that the pages show the output of their programs."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ ONES = np.ones(2, np.float32)
 
 
 class Row(NamedTuple):
-    """An error and what provokes it, given a folder."""
+    """An error and its provocation, given a folder."""
 
     api: str
     error: type[BaseException]

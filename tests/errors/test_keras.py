@@ -31,7 +31,7 @@ LENGTH = (
 
 
 class Row(NamedTuple):
-    """What is said where; `phrase` is a regular expression."""
+    """A call, its exception and text; `phrase` is a regular expression."""
 
     name: str
     exception: type[BaseException]
@@ -69,7 +69,7 @@ def _assign(kind: str, change: Callable[[list[Any]], Any]) -> None:
 
 
 def _changed(index: int, stage: Any) -> Callable[[list[Any]], list[Any]]:
-    """Returns what puts one layer into another stage."""
+    """Returns a function that moves one layer to another stage."""
 
     def change(elements: list[Any]) -> list[Any]:
         list(assignment.layer_elements(elements))[index].pipeline_stage = stage

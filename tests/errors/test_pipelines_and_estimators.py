@@ -292,7 +292,7 @@ PIPELINED_ESTIMATORS = [
 
 
 def _estimator(specification: Callable[..., Any], method: str, input_fn: Any = None) -> Any:
-    """Trains or evaluates with what a function makes of the mode and the loss."""
+    """Trains or evaluates with the specification that a function makes of mode and loss."""
 
     def model(features: Any, labels: Any, mode: str) -> Any:
         return specification(mode, models.squared_error(labels, models.prediction(features)))

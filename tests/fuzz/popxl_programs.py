@@ -1,4 +1,4 @@
-"""Random programs of PopXL with ops in place, views, calls and loops, and what they compute.
+"""Random programs of PopXL with ops in place, views, calls and loops, and their expected results.
 
 The reference is memory: a tensor is an array of addresses in one array of numbers. So views are
 NumPy's own slices and transposes of addresses, and nothing is known of how programs are lowered.
@@ -20,7 +20,7 @@ Addresses = np.ndarray
 
 
 class Step(NamedTuple):
-    """One op: which it is, its operands among what there is so far, and a free choice."""
+    """One op: its number, its operands among the existing values, and a free choice."""
 
     op: int
     first: int
@@ -65,7 +65,7 @@ class Memory:
         return np.arange(start, len(self.cells)).reshape(values.shape)
 
     def read(self, tensor: Addresses) -> np.ndarray:
-        """Returns what a tensor holds."""
+        """Returns the values of a tensor."""
         return self.cells[tensor]
 
     def write(self, tensor: Addresses, values: Any) -> Addresses:
@@ -75,7 +75,7 @@ class Memory:
 
 
 class Pair(NamedTuple):
-    """A tensor of PopXL, and what it should be."""
+    """A tensor of PopXL, and its expected addresses."""
 
     tensor: popxl.Tensor
     addresses: Addresses
@@ -121,7 +121,7 @@ def _copied(build: Any, take: Any) -> _Op:
 
 
 def _shape(size: int, choice: int) -> tuple[int, ...]:
-    """Returns one of the shapes that so many elements can have."""
+    """Returns one of the shapes with N elements."""
     shapes = [(size,), *((n, size // n) for n in range(1, size + 1) if size % n == 0)]
     return shapes[choice % len(shapes)]
 
@@ -193,7 +193,7 @@ class _Run:
         self._program = program
 
     def steps(self, steps: Sequence[Step], pairs: list[Pair], callable_: bool) -> None:
-        """Adds ops, and what they return to the tensors that there are."""
+        """Adds ops, and their results to the existing tensors."""
         for step in steps:
             count = len(OPS) + (4 if callable_ else 0)
             a, b = (pairs[i % len(pairs)] for i in (step.first, step.second))

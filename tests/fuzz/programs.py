@@ -1,4 +1,4 @@
-"""Random programs: numbers say which op comes next and what it takes.
+"""Random programs: numbers choose the next op and its operands.
 
 A program is data, a tuple of steps, so that plain TensorFlow and the IPU can build the same one,
 and a failing one can be made smaller. What an op cannot take is left out: each program is legal.
@@ -17,7 +17,7 @@ MAX_ELEMENTS = 512
 
 
 class Step(NamedTuple):
-    """One op: which it is, its operands among what there is so far, and a free choice."""
+    """One op: its number, its operands among the existing values, and a free choice."""
 
     op: int
     first: int
@@ -48,7 +48,7 @@ Op = Callable[[tf.Tensor, tf.Tensor, int], "tf.Tensor | None"]
 
 
 def inputs() -> tuple[np.ndarray, ...]:
-    """Returns what each program starts with."""
+    """Returns the initial values of each program."""
     random = np.random.default_rng(2)
     return (
         random.standard_normal((2, 3, 4)).astype(np.float32),
@@ -60,7 +60,7 @@ def inputs() -> tuple[np.ndarray, ...]:
 
 
 def results(program: Program, arguments: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Returns what a program computes: its last values, and gradients of their sum."""
+    """Returns a program's results: its last values, and gradients of their sum."""
     arguments = list(arguments)
     with tf.GradientTape() as tape:
         tape.watch([argument for argument in arguments if argument.dtype.is_floating])

@@ -58,7 +58,7 @@ def _node(config: IPUConfig, name: str) -> tuple[Any, str]:
 
 
 def _set(config: IPUConfig, name: str, value: Any) -> None:
-    """Sets an option. What is accepted is kept, and what is refused changes nothing."""
+    """Sets an option. Accepted values are kept, and refused ones change nothing."""
     node, leaf = _node(config, name)
     before = getattr(node, leaf)
     try:

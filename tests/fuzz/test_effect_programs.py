@@ -1,4 +1,4 @@
-"""Random programs with effects do what NumPy does, alike on all replicas."""
+"""Random programs with effects do the same as NumPy, alike on all replicas."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _structures = strategies.recursive(
 
 
 class Case(NamedTuple):
-    """What is fed, and how."""
+    """A structure of fed values, and the settings of its feed."""
 
     structure: Any
     replicas: int
@@ -51,7 +51,7 @@ CASES = strategies.builds(
 
 
 def _arrays(structure: Any, elements: int) -> Any:
-    """Returns random values of a structure, with a first dimension of so many elements."""
+    """Returns random values of a structure, with a first dimension of N elements."""
     if isinstance(structure, dict):
         return {key: _arrays(inner, elements) for key, inner in structure.items()}
     dtype, shape = structure

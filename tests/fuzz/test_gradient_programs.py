@@ -1,4 +1,4 @@
-"""Gradients of random PopXL programs with independent collectives equal those of TensorFlow."""
+"""Gradients of random PopXL programs with independent collectives equal TensorFlow's."""
 
 from __future__ import annotations
 

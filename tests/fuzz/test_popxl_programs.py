@@ -1,4 +1,4 @@
-"""Random programs of PopXL compute what memory with addresses does."""
+"""Random programs of PopXL compute the same as a memory with addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random programs compute on the IPU what plain TensorFlow computes."""
+"""Random programs compute the same on the IPU as in plain TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged reports are refused, or what is left of them can be shown and saved."""
+"""Damaged reports are refused, or their rest can be shown and saved."""
 
 from __future__ import annotations
 

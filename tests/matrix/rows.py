@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Returns what the row is called in folders, patterns and messages."""
+        """Returns the row's name in folders, patterns and messages."""
         return f"{self.release.tensorflow}-py{self.python}"
 
 

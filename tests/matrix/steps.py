@@ -48,7 +48,7 @@ class Environment:
     def run(
         self, step: str, command: list[str], cwd: Path = ROOT, path: str | None = None, **env: str
     ) -> str:
-        """Runs a command and returns what it prints.
+        """Runs a command and returns its output.
 
         Args:
             step: what it is, for the error.

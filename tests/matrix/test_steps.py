@@ -1,4 +1,4 @@
-"""Steps of a row: what they run, and how they end. Nothing is downloaded."""
+"""Steps of a row: their commands, and their ends. Nothing is downloaded."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_wrong_arguments_say_which_there_are(arguments: list[str]) -> None:
 @pytest.mark.process
 @pytest.mark.skipif(SANITIZER is None, reason="for `make test-sanitized`")
 def test_a_fault_is_found(tmp_path: Path, sanitizers: ModuleType) -> None:
-    """Whatever the suppressions leave out, and whatever order TensorFlow is said to keep."""
+    """Suppressions and the assumed order of TensorFlow's threads hide no fault."""
     library = tmp_path / "libfaults.so"
     command = ["g++", "-std=c++17", "-g", "-shared", "-fPIC", f"-fsanitize={SANITIZER}"]
     command += ["-I", custom_ops.include_dir(), Path(__file__).parent / "faults.cc", "-o", library]

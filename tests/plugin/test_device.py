@@ -179,7 +179,7 @@ for devices in (tf.config.list_physical_devices(), tf.config.get_visible_devices
 
 
 class TestDevices:
-    """What TensorFlow lists."""
+    """Devices listed by TensorFlow."""
 
     def test_the_device_is_listed(self) -> None:
         devices = tf.config.list_physical_devices("IPU")

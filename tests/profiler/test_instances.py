@@ -57,7 +57,7 @@ def test_replicas_are_those_of_all_processes(executable, tmp_path):
 
 
 def test_the_sum_is_that_of_all_processes(executable):
-    """A what-if from one process to four."""
+    """The figures equal outcomes of a change from one process to four."""
     settings = executable.settings
     now, again, fewer = what_if.outcomes(executable.workload, settings, {"instances": [4, 4, 1]})
     assert now == again and now.ipus == 8 and fewer.ipus == 2

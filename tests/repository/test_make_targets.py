@@ -1,4 +1,4 @@
-"""Tests that each target of the Makefile installs what its programs import."""
+"""Tests that each target of the Makefile installs the imports of its programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments that are numbers: what is none, or out of range, is refused by name."""
+"""Arguments that are numbers: other types and values out of range are refused by name."""
 
 from __future__ import annotations
 

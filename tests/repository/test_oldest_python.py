@@ -1,4 +1,4 @@
-"""Tests of what linters do not see: expressions that the oldest Python cannot evaluate."""
+"""Tests of faults that linters miss: expressions that the oldest Python cannot evaluate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an op is stands in one table, `op_names.py`: no other module lists the same ops."""
+"""Properties of ops are in one table, `op_names.py`: no other module lists the same ops."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _collections(tree: ast.AST) -> Iterator[tuple[int, list[str]]]:
 
 
 def _ops_of(text: str) -> list[str]:
-    """The words of a text of nothing but names of ops, without what stands in brackets."""
+    """Returns the words of a text that lists only op names, without bracketed parts."""
     words = [word.partition("(")[0] for word in text.split()]
     names = all(re.fullmatch(r"_?[A-Z]\w*", word) for word in words)
     return words if names and len(words) > 1 else []

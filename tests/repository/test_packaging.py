@@ -58,7 +58,7 @@ def checkout(tmp_path_factory):
 
 
 def call_backend(run_python, source, hook, argument):
-    """Calls a hook of the build backend, as pip does, and returns what it returns."""
+    """Calls a hook of the build backend, as pip does, and returns its result."""
     process = run_python(
         "import json, sys\n"
         "sys.path.insert(0, 'build_backend')\n"
@@ -161,7 +161,7 @@ def test_packages_of_a_wheel_import(run_python, checkout, tmp_path):
 
 
 def test_modules_below_tensorflow_are_real_ones(run_python, checkout, tmp_path):
-    """Nothing imports them where the finder is; where it is not, they say what is missing."""
+    """With the finder, nothing imports them; without it, they name the missing module."""
     unpack_wheel(run_python, checkout, "build_editable", tmp_path / "wheel")
     folder = tmp_path / "wheel" / "site-packages" / "tensorflow" / "python" / "ipu"
     code = "import sys; sys.path.insert(0, sys.argv[1])\ntry:\n    import config\n"
@@ -273,7 +273,7 @@ class NativeTree:
         (self.tensorflow.parent / f"tensorflow-2.15.{patch}.dist-info").mkdir()
 
     def make(self, *arguments):
-        """Runs make; returns what it compiled and linked, and keeps what it printed in `output`."""
+        """Runs make; returns the compiled and linked files, and keeps the text in `output`."""
         log = self.native.parent / "log"
         log.unlink(missing_ok=True)
         clean = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}

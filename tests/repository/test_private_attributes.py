@@ -34,7 +34,7 @@ _OF_ESTIMATORS = {
 
 
 class _Module:
-    """What one module has, and what it reads.
+    """Names that one module defines and reads.
 
     Attributes:
         path: Where it is.
@@ -62,7 +62,7 @@ class _Module:
         }
 
     def imports(self) -> Iterator[tuple[int, str]]:
-        """Yields line and text of what reads a private name of another module of ours."""
+        """Yields line and text of imports of a private name of another module of ours."""
         for node in ast.walk(self._tree):
             if isinstance(node, ast.ImportFrom) and _is_ours(node):
                 for alias in node.names:
@@ -70,7 +70,7 @@ class _Module:
                         yield node.lineno, f"from {node.module} import {alias.name}"
 
     def reads(self) -> Iterator[tuple[int, str, str]]:
-        """Yields line, text and name of private attributes that are not those of its classes."""
+        """Yields line, text and name of private attributes outside its own classes."""
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Attribute) and _is_private(node.attr):
                 owner = ast.unparse(node.value)
@@ -78,7 +78,7 @@ class _Module:
                     yield node.lineno, f"{owner}.{node.attr}", node.attr
 
     def is_imported(self, text: str) -> bool:
-        """Returns whether what is before the first dot comes from another module of ours."""
+        """Returns whether the name before the first dot comes from another module of ours."""
         return text.split(".")[0] in self._imported
 
 
@@ -125,7 +125,7 @@ def parsed() -> list[_Module]:
 
 
 def _findings(parsed: list[_Module]) -> list[tuple[str, str]]:
-    """Returns place and name of what is read of others."""
+    """Returns place and name of private reads across modules."""
     members = set().union(*(module.members for module in parsed))
     names = set().union(*(module.names for module in parsed))
     declared = set().union(*(module.declared for module in parsed)) | _OF_NAMED_TUPLES

@@ -26,7 +26,7 @@ def _mode(path: Path) -> int:
 
 @pytest.fixture
 def open_umask():
-    """Lets new files be readable by all, as far as who makes them wants."""
+    """Lets new files be readable by all, as far as their creator allows."""
     before = os.umask(0)
     yield
     os.umask(before)
@@ -65,7 +65,7 @@ class TestErrors:
         return tmp_path / "file"
 
     def check(self, path: Path) -> None:
-        """What was there is still there, and nothing else."""
+        """Checks that the old file is still there, and nothing else."""
         assert path.read_text() == "before" and os.listdir(path.parent) == ["file"]
 
     @pytest.mark.parametrize("error", [KeyError("mine"), KeyboardInterrupt(), OSError("mine")])

@@ -1,4 +1,4 @@
-"""What objects show of themselves: one short line, and no bare address."""
+"""Texts of objects: one short line, and no bare address."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _layers = tf.keras.layers
 
 
 class Entry(NamedTuple):
-    """A model, and the shape and kind of what it takes: floats, or tokens below `vocabulary`."""
+    """A model, and the shape and kind of its input: floats, or tokens below `vocabulary`."""
 
     build: Callable[[], tf.keras.Model]
     shape: tuple[int, ...]

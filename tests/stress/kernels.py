@@ -19,7 +19,7 @@ IMAGES = (2, 12, 12, 8)
 
 
 class Weights(NamedTuple):
-    """What the families multiply with; tensors that are not constants of the program."""
+    """Weights of the families; tensors that are not constants of the program."""
 
     filters: tf.Tensor  # [3, 3, 8, 8]
     other_filters: tf.Tensor  # [3, 3, 8, 8]

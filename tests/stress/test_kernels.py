@@ -33,7 +33,7 @@ def _value(family: str, x: tf.Tensor, weights: kernels.Weights) -> list[tf.Tenso
 
 
 def _gradients(family: str, x: tf.Tensor, weights: kernels.Weights) -> list[tf.Tensor]:
-    """Returns the gradients of the mean square by whatever takes part in it."""
+    """Returns the gradients of the mean square by all tensors with one."""
     with tf.GradientTape() as tape:
         tape.watch((x, *weights))
         loss = tf.reduce_mean(tf.square(kernels.FAMILIES[family](x, weights)))

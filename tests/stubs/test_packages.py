@@ -1,4 +1,4 @@
-"""What type checkers and editors know: the stubs of stubs/packages/, as they are installed."""
+"""Stubs of stubs/packages/, as installed for type checkers and editors."""
 
 from __future__ import annotations
 

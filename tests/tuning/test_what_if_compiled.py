@@ -1,4 +1,4 @@
-"""Tests of what-if of compiled programs, against programs compiled with the change."""
+"""Outcomes of other settings of really compiled programs, against compiling with the change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What blocks of a product need."""
+"""Memory and work of blocks of a product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read from convolution ops."""
+"""Geometry read from convolution ops."""
 
 from __future__ import annotations
 

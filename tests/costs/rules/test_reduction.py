@@ -1,4 +1,4 @@
-"""Reductions, and what is made of them: norms, softmax, losses."""
+"""Reductions, and ops built from them: norms, softmax, losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitions of lookups and updates of rows: all partitions by hand, and what holds for any."""
+"""Partitions of lookups and updates of rows: all partitions by hand, and their invariants."""
 
 from __future__ import annotations
 

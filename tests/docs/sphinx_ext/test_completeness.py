@@ -1,4 +1,4 @@
-"""Tests that every public name says what it does, and what it is given."""
+"""Tests that every public name has a docstring with its arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_everything_that_can_be_called_is_looked_at():
 
 
 def whole(x):
-    """Returns what it is given.
+    """Returns its argument.
 
     Args:
         x: anything.
@@ -38,15 +38,15 @@ def bare(x):
 
 
 def without_arguments(x):
-    """Returns what it is given."""
+    """Returns its argument."""
 
 
 def like_another(x):
-    """Returns what `whole` does."""
+    """Returns the same as `whole`."""
 
 
 def unfinished(x):
-    """Returns what it is given"""
+    """Returns its argument"""
 
 
 @pytest.mark.parametrize(

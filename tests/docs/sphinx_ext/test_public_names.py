@@ -1,4 +1,4 @@
-"""Tests what the API reference describes: every public module, and each of its names once."""
+"""Tests the contents of the API reference: every public module, and each of its names once."""
 
 from __future__ import annotations
 

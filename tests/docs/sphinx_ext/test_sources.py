@@ -1,4 +1,4 @@
-"""Tests that pages become pages of the site: what they include, their links, empty shelves."""
+"""Tests that pages become pages of the site: their includes, their links, empty shelves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that the pipeline examples train on real digits, and print what a pipeline is."""
+"""Tests that the pipeline examples train on real digits, and print the pipeline."""
 
 from __future__ import annotations
 

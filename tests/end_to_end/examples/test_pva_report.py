@@ -1,4 +1,4 @@
-"""Tests that the example of `pva` reports what the plan says, and fails where a limit is passed."""
+"""Tests that the example of `pva` reports the plan's figures, and fails beyond a limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROGRAM = Path(__file__).parents[3] / "examples" / "pva_report.py"
 
 
 def run(monkeypatch, capsys, *arguments: str) -> tuple[int, str]:
-    """Runs the example; returns its exit code and what it prints."""
+    """Runs the example; returns its exit code and its output."""
     monkeypatch.setattr(sys, "argv", [str(PROGRAM), *arguments])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(PROGRAM), run_name="__main__")

@@ -1,4 +1,4 @@
-"""Tests that the programs on the page of other libraries print what stands there.
+"""Tests that the programs on the page of other libraries print the output shown there.
 
 They are skipped where a package is absent. `pip install -e '.[libraries]'` installs them all.
 """

@@ -24,7 +24,7 @@ class Autoencoder(keras.Model):  # type: ignore[misc]
         self.decoder = keras.Sequential([keras.layers.Dense(16, "relu"), keras.layers.Dense(WIDTH)])
 
     def call(self, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the loss and what is made of `x`."""
+        """Returns the loss and the reconstruction of `x`."""
         mean, log_variance = tf.split(self.encoder(x), 2, axis=1)
         latent = mean + tf.exp(0.5 * log_variance) * tf.random.normal(mean.shape)
         again = self.decoder(latent)

@@ -13,7 +13,7 @@ NODES, EDGES, FEATURES = 6, 8, 4
 
 
 class MessagePassing(keras.layers.Layer):  # type: ignore[misc]
-    """Adds to each node what its neighbours send."""
+    """Adds to each node the messages of its neighbours."""
 
     def __init__(self, width: int) -> None:
         """Makes the parts."""

@@ -13,7 +13,7 @@ TIME, BATCH, FEATURES, ACTIONS = 5, 8, 4, 3
 
 
 def experience(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns what was seen, done and won: action k wins where feature k is the largest."""
+    """Returns observations, actions and rewards: action k wins where feature k is the largest."""
     random = np.random.default_rng(seed)
     seen = random.normal(0, 1, [TIME, BATCH, FEATURES]).astype(np.float32)
     actions = random.integers(0, ACTIONS, [TIME, BATCH]).astype(np.int32)

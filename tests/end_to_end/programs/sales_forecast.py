@@ -14,7 +14,7 @@ SHOPS = 12
 
 
 def sales(samples: int = 128) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Returns features, and the logarithm of the sales: a sum of what each feature adds."""
+    """Returns features, and the logarithm of the sales: the sum of the features' effects."""
     random = np.random.default_rng(0)
     sizes = {"shop": SHOPS, "weekday": 7, "promotion": 2}
     features = {n: random.integers(0, size, samples).astype(np.int32) for n, size in sizes.items()}

@@ -169,7 +169,7 @@ class TestReset:
 
 
 class TestReplicas:
-    """What each replica draws."""
+    """Random values drawn by each replica."""
 
     @staticmethod
     def _run(ipus: int, identical: bool, draw: Callable[[], tf.Tensor] = _uniform) -> np.ndarray:
@@ -265,7 +265,7 @@ def test_dropout_mask_is_the_same_under_a_tape() -> None:
 
 
 class TestStatistics:
-    """Means and variances, within five standard errors of what they should be."""
+    """Means and variances, within five standard errors of their expected values."""
 
     @staticmethod
     def _sample(draw: Callable[[], tf.Tensor]) -> np.ndarray:

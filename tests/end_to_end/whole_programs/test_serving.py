@@ -154,7 +154,7 @@ def _loop(export_dir: Path) -> Any:
 
 
 class TestOnTheDevice:
-    """What is exported runs there too."""
+    """Exported programs run on the device."""
 
     def test_a_loaded_signature_runs_on_the_device(self, tmp_path: Path) -> None:
         configure()
@@ -228,14 +228,14 @@ class TestOnTheDevice:
 
 
 class _Returned:
-    """What an export returned, and what it should compute."""
+    """Function, inputs and expected results of an export."""
 
     def __init__(self, function: Any, inputs: Any, expected: Any) -> None:
         self.function, self.inputs, self.expected = function, inputs, expected
 
 
 def _returned(build: Callable[[Path], Any], export_dir: Path) -> _Returned:
-    """Exports and catches what the function that exports returns."""
+    """Exports and catches the function returned by the exporting function."""
     with pytest.MonkeyPatch.context() as patch, strategy().scope():
         functions: list[Any] = []
         for name in ("export_single_step", "export_pipeline"):
@@ -250,7 +250,7 @@ def _returned(build: Callable[[Path], Any], export_dir: Path) -> _Returned:
 
 
 class TestInAStrategy:
-    """`strategy.run` of what was loaded, and of what an export returns."""
+    """`strategy.run` of loaded functions, and of functions returned by an export."""
 
     @pytest.mark.parametrize("where", ["host", "scope", "device"])
     def test_variables_of_the_export_are_frozen(self, tmp_path: Path, where: str) -> None:
@@ -348,7 +348,7 @@ class TestInAStrategy:
 
 
 class TestFiles:
-    """What is in the directory."""
+    """Files in the directory of an export."""
 
     def test_the_program_is_an_application(self, tmp_path: Path) -> None:
         weight = tf.Variable(W)
@@ -468,7 +468,7 @@ DTYPES = [tf.float32, tf.float16, tf.int32, tf.int64, tf.int8, tf.uint8, tf.bool
 
 
 class TestTensors:
-    """Types, structures and names of what goes in and comes out."""
+    """Types, structures and names of inputs and outputs."""
 
     @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
     def test_all_types_are_served(self, tmp_path: Path, dtype: tf.DType) -> None:
@@ -607,7 +607,7 @@ class TestTensors:
 
 
 def _host(**named: Any) -> Any:
-    """Returns a preprocessing step that returns what it is asked to, with a signature."""
+    """Returns a preprocessing step with a signature and the requested outputs."""
 
     def preprocessing_step(text: tf.Tensor) -> Any:
         numbers = tf.reshape(tf.strings.to_number(text), [BATCH, 3])

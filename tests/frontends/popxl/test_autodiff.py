@@ -1,4 +1,4 @@
-"""Gradient graphs: values against TensorFlow, what they read, and what they refuse."""
+"""Gradient graphs: values against TensorFlow, their inputs, and refusals."""
 
 from __future__ import annotations
 

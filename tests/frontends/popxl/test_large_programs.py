@@ -1,4 +1,4 @@
-"""What it takes to build and lower a program grows with its size, and no faster."""
+"""The time to build and lower a program grows linearly with its size."""
 
 from __future__ import annotations
 

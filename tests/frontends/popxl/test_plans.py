@@ -1,4 +1,4 @@
-"""What reports and plans say of PopXL programs, compared with arithmetic by hand."""
+"""Reports and plans of PopXL programs, compared with arithmetic by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions: streams, variables, attaching, and what they refuse."""
+"""Sessions: streams, variables, attaching, and refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.checkout.source_lines import line_of, short_place_of
 
 
 def counter(transfers=1, replicas=1):
-    """An Ir that stores what it loads, doubled, and adds it to a variable."""
+    """Returns an Ir that stores its loaded value, doubled, and adds it to a variable."""
     ir = popxl.Ir(replicas)
     ir.num_host_transfers = transfers
     with ir.main_graph:
@@ -89,7 +89,7 @@ def test_two_sessions_of_one_ir_share_the_variables():
 
 
 def echo(streams, transfers=1, replicas=1):
-    """An Ir that stores what it loads: streams of the given shapes and types."""
+    """Returns an Ir that stores its loaded values: streams of the given shapes and types."""
     ir = popxl.Ir(replicas)
     ir.num_host_transfers = transfers
     with ir.main_graph, popxl.in_sequence():

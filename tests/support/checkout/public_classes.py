@@ -12,7 +12,7 @@ _TABLES = (tables.MODULES, tables.POPLAR_MODULES, tables.ADDONS_MODULES)
 
 
 def public_names(module: types.ModuleType) -> list[str]:
-    """Returns the names of a module that users may use: `__all__`, else what it defines."""
+    """Returns the public names of a module: `__all__`, else its own definitions."""
     if hasattr(module, "__all__"):
         return list(module.__all__)
     return [

@@ -1,4 +1,4 @@
-"""A linear model for estimators, and what a plain session on the CPU makes of it."""
+"""A linear model for estimators, and its results in a plain session on the CPU."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Losses(tf1.train.SessionRunHook):
 
 
 def batches(steps: int, replicas: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields what all replicas together see in each step: `[R, batch, ...]`."""
+    """Yields the batches of all replicas together in each step: `[R, batch, ...]`."""
     for step in range(steps):
         which = np.arange(step * replicas, (step + 1) * replicas) % len(X)
         yield X[which], Y[which]
@@ -149,5 +149,5 @@ def train_in_session(
 
 
 def predict_with_numpy(weights: Any, x: np.ndarray) -> np.ndarray:
-    """Returns what an estimator with such variables predicts for batches: [..., 1]."""
+    """Returns an estimator's expected predictions for batches: [..., 1]."""
     return x @ weights.get_variable_value("kernel") + weights.get_variable_value("bias")

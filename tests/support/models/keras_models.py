@@ -78,7 +78,7 @@ def _sgd() -> Any:
 
 
 class Kind(NamedTuple):
-    """A kind of model: what makes it, data for it, and what it is compiled with."""
+    """A kind of model: its builder, its data, and its compile arguments."""
 
     build: Build
     x: Any = X
@@ -260,7 +260,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 class Trained(NamedTuple):
-    """What came of training a model."""
+    """Results of training a model."""
 
     model: tf.keras.Model
     history: dict[str, list[Any]]
@@ -358,7 +358,7 @@ def train_both(kind: Kind, **arguments: Any) -> tuple[Trained, Trained]:
 
 
 def assert_equal(found: Trained, expected: Trained) -> None:
-    """Checks that two trainings are the same to whoever looks on."""
+    """Checks that two trainings have equal histories, weights and callback calls."""
     assert list(found.history) == list(expected.history)
     assert_close(found.history, expected.history)
     assert_same_weights(found.model, expected.model)

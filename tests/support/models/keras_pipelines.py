@@ -1,4 +1,4 @@
-"""Keras models in stages for tests, and stock Keras doing by hand what their pipelines do."""
+"""Keras models in stages for tests, and stock Keras with their pipelines' steps by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Stage = Callable[[int], Any]
 
 
 def strategy(ipus: int) -> ipu_strategy.IPUStrategy:
-    """Attaches a device with so many IPUs, and returns a strategy for it."""
+    """Attaches a device with N IPUs, and returns a strategy for it."""
     config = IPUConfig()
     config.auto_select_ipus = ipus
     config.configure_ipu_system()
@@ -35,7 +35,7 @@ def dense(units: int, seed: int, activation: Any = "tanh", **options: Any) -> An
 
 
 def data(batches: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns inputs `[n, FEATURES]` and targets `[n, OUTPUTS]` for so many batches."""
+    """Returns inputs `[n, FEATURES]` and targets `[n, OUTPUTS]` for N batches."""
     generator = np.random.default_rng(3)
     x = generator.normal(size=(batches * BATCH, FEATURES)).astype(np.float32)
     return x, generator.normal(size=(len(x), OUTPUTS)).astype(np.float32)

@@ -22,14 +22,14 @@ _SIZES = (FEATURES, 7, 6, 4, CLASSES)
 
 
 class Outcome(NamedTuple):
-    """What a run gave: the outfeed's content and the trained weights by name."""
+    """Results of a run: the outfeed's content and the trained weights by name."""
 
     outfeed: Any
     weights: dict[str, np.ndarray]
 
 
 def data(mini_batches: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns inputs `[n, FEATURES]` and labels `[n]` for so many mini-batches."""
+    """Returns inputs `[n, FEATURES]` and labels `[n]` for N mini-batches."""
     generator = np.random.default_rng(3)
     x = generator.normal(size=(mini_batches * BATCH, FEATURES)).astype(np.float32)
     return x, generator.integers(0, CLASSES, len(x)).astype(np.int32)
@@ -82,7 +82,7 @@ def optimizer(name: str) -> tf1.train.Optimizer:
 
 
 def configure(ipus: int, **options: Any) -> None:
-    """Attaches a device with so many IPUs."""
+    """Attaches a device with N IPUs."""
     config = IPUConfig()
     config.auto_select_ipus = ipus
     for name, value in options.items():
@@ -101,7 +101,7 @@ def run(
     count: Any = None,
     **arguments: Any,
 ) -> Outcome:
-    """Builds a pipeline in a graph of its own, runs it, and returns what it gave.
+    """Builds a pipeline in a graph of its own, runs it, and returns its results.
 
     Args:
         computational_stages: The stages.
@@ -146,7 +146,7 @@ def run(
 
 
 def build(computational_stages: Sequence[Any], count: int, times: int = 1) -> Any:
-    """Returns the launch of a program that trains so many pipelines, without feeds."""
+    """Returns the launch of a program that trains N pipelines, without feeds."""
 
     def first(*_: Any) -> Any:
         x, labels = data(1)

@@ -33,7 +33,7 @@ OPTIMIZERS: dict[str, Callable[[], tf1.train.Optimizer]] = {
 
 
 def configure(ipus: int = 1, **options: Any) -> None:
-    """Configures one device of so many IPUs.
+    """Configures one device of N IPUs.
 
     Args:
         ipus: how many.
@@ -51,7 +51,7 @@ def configure(ipus: int = 1, **options: Any) -> None:
 
 
 def data(elements: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns so many mini-batches: inputs `[n, BATCH, FEATURES]` and targets `[n, BATCH]`."""
+    """Returns N mini-batches: inputs `[n, BATCH, FEATURES]` and targets `[n, BATCH]`."""
     generator = np.random.default_rng(17)
     x = generator.normal(size=(elements, BATCH, FEATURES)).astype(np.float32)
     return x, generator.normal(size=(elements, BATCH)).astype(np.float32)

@@ -124,7 +124,7 @@ def check_op(add, arrays, reference, opset=11, differentiable=None, rtol=1e-4, a
 
 
 def check_ops(cases, opset=11, rtol=1e-4, atol=1e-5):
-    """Compares values and gradients of ops with those of TensorFlow in float32, in one session.
+    """Compares values and gradients of ops with TensorFlow's in float32, in one session.
 
     Args:
         cases: by name, for each op:
@@ -149,7 +149,7 @@ def check_ops(cases, opset=11, rtol=1e-4, atol=1e-5):
 
 
 class _Check:
-    """One op of a model, and what it is to compute."""
+    """One op of a model, and its expected results."""
 
     def __init__(self, builder, name, add, arrays, reference, differentiable=None):
         self.name = name
@@ -188,7 +188,7 @@ class _Check:
         ]
 
     def compare(self, found, rtol, atol):
-        """Compares what a session has computed."""
+        """Compares the results of a session."""
         for name, value in self.outputs.items():
             result = found[name].astype(value.numpy().dtype)
             np.testing.assert_allclose(result, value, rtol, atol, err_msg=self.name)

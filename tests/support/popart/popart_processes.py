@@ -1,4 +1,4 @@
-"""Trains with PopART in this process, alone or as one of several, and reports what it gives.
+"""Trains with PopART in this process, alone or as one of several, and reports its results.
 
 Run with `python -m tests.support.popart.popart_processes`, as instances of poprun.
 """

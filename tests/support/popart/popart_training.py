@@ -116,7 +116,7 @@ class Trained:
 
     @property
     def workload(self):
-        """What is planned."""
+        """Returns the planned workload."""
         return self.session._program.executable.workload
 
 

@@ -15,7 +15,7 @@ from popxl.transforms import autodiff
 
 @dataclasses.dataclass
 class Case:
-    """An op with inputs, and what it should compute.
+    """An op with inputs, and its expected results.
 
     Attributes:
         name: For messages.
@@ -49,7 +49,7 @@ class Case:
 
 
 def check(cases, dtype=np.float32, tolerance=1e-5):
-    """Asserts that ops compute what they should, and have the gradients that they should.
+    """Asserts that ops have the expected results and gradients.
 
     Args:
         cases: the ops.

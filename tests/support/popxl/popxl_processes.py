@@ -1,4 +1,4 @@
-"""A PopXL program of replicas with values of their own, and what it gives in this process.
+"""A PopXL program of replicas with values of their own, and its results in this process.
 
 Run with `python -m tests.support.popxl.popxl_processes`, alone or as instances of poprun.
 """
@@ -16,7 +16,7 @@ SHARD_STEP = 0.5
 
 
 def main() -> None:
-    """Runs the program twice, and reports what comes to the host."""
+    """Runs the program twice, and reports the values sent to the host."""
     ir = popxl.Ir(replication="popdist")
     if ir.replication_factor == 1:
         ir.replication_factor = 4

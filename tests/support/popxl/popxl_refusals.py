@@ -1,4 +1,4 @@
-"""Tables of what PopXL refuses: the class of the error, and words of its text."""
+"""Tables of PopXL's refusals: the class of the error, and words of its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives of hosts, called by instances: what they give in this one.
+"""Collectives of hosts, called by instances: their results in this one.
 
 Run with `python -m tests.support.processes.collective_calls`, as instances of poprun. Instance i
 has values that are i more than those of instance 0.
@@ -25,7 +25,7 @@ Tensors = dict[str, Any]
 
 
 def every_type(rank: int) -> Tensors:
-    """Returns what the functions of `ipu.distributed` make of each type."""
+    """Returns the results of the functions of `ipu.distributed` for each type."""
     found = {}
     for dtype in TYPES:
         value = tf.constant(BASE + rank, dtype)
@@ -38,7 +38,7 @@ def every_type(rank: int) -> Tensors:
 
 
 def horovod(rank: int) -> Tensors:
-    """Returns what Horovod's functions make of tensors, some of different lengths."""
+    """Returns the results of Horovod's functions on tensors, some of different lengths."""
     value = tf.constant(BASE + rank, tf.float32)
     rows = tf.fill([rank, 2], float(rank))
     slices = tf.IndexedSlices(value, tf.constant([rank, 5]), tf.constant([9, 3]))
@@ -57,7 +57,7 @@ def horovod(rank: int) -> Tensors:
 
 
 def in_session(function: Callable[[int], Tensors], rank: int) -> Tensors:
-    """Returns what a function gives in a session, where operations run in no order."""
+    """Returns a function's results in a session, where operations run in no order."""
     with tf.Graph().as_default(), tf1.Session() as session:
         fetched: Tensors = session.run(function(rank))
         return fetched

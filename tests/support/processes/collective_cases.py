@@ -1,4 +1,4 @@
-"""Collectives of all kinds, types and groups in one program, and what NumPy makes of them.
+"""Collectives of all kinds, types and groups in one program, and their expected NumPy results.
 
 As a script it is an instance, and reports what its replicas computed:
 
@@ -53,13 +53,13 @@ class Case(NamedTuple):
     expect: Callable[[np.ndarray], np.ndarray]
 
     def expected(self) -> np.ndarray:
-        """Returns what NumPy makes of it, [replicas, ...]."""
+        """Returns the expected NumPy result, [replicas, ...]."""
         groups = replicas.groups(len(self.values), self.size)
         return np.concatenate([self.expect(self.values[group]) for group in groups])
 
 
 def cases(total: int) -> list[Case]:
-    """Returns the cases for so many replicas of all instances."""
+    """Returns the cases for N replicas of all instances."""
     found = []
     for size in (size for size in range(1, total + 1) if total % size == 0):
         for make in (_sums, _moves, _scatters):
@@ -92,7 +92,7 @@ def _in_order(x: np.ndarray) -> np.ndarray:
 
 
 def _averaged(x: np.ndarray) -> np.ndarray:
-    """Returns the mean of rows; that of integers is rounded towards zero."""
+    """Returns the mean of rows, rounded towards zero for integers."""
     total = _in_order(x)
     return np.trunc(total / len(x)) if x.dtype == np.int32 else total / np.float32(len(x))
 
@@ -211,7 +211,7 @@ def _looped(rows: np.ndarray) -> np.ndarray:
 
 
 def computed(total: int) -> dict[str, np.ndarray]:
-    """Runs all cases in one program of what is configured.
+    """Runs all cases in one program on the configured device.
 
     Args:
         total: replicas of all instances.

@@ -25,7 +25,7 @@ STEPS, SAVED, KILLED = 6, 2, 4  # steps of training: in all, before the checkpoi
 
 
 def faults() -> None:
-    """Runs one program after the other, and reports what became of each."""
+    """Runs one program after the other, and reports the outcome of each."""
     me = instances.join()
     instances.configure(me)
     import tensorflow as tf
@@ -151,7 +151,7 @@ def train(folder: str, killed_after: str) -> None:
 
 
 def late(seconds: str) -> None:
-    """Reports what becomes of joining, and stays until the test ends it."""
+    """Reports the outcome of joining, and stays until the test ends it."""
     import tensorflow as tf
 
     for _ in range(2):

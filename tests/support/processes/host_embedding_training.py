@@ -43,7 +43,7 @@ def initial() -> np.ndarray:
 
 
 def trained(total: int) -> np.ndarray:
-    """Trains with what is configured; the loss is the sum of squares of all rows.
+    """Trains on the configured device; the loss is the sum of squares of all rows.
 
     Args:
         total: replicas of all instances.

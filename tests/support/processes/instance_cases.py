@@ -1,4 +1,4 @@
-"""Trainings by one program on the replicas of all instances, and what they give in this one.
+"""Trainings by one program on the replicas of all instances, and their results in this one.
 
 Run with `python -m tests.support.processes.instance_cases FOLDER`, as instances of poprun.
 """

@@ -1,4 +1,4 @@
-"""Running a script as several instances of one program, and what each of them reports.
+"""Running a script as several instances of one program, and the reports of each.
 
 In the test:
 
@@ -46,7 +46,7 @@ TIMEOUT = 240.0
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of an instance.
+    """Exit code and reports of an instance.
 
     Args:
         code: its exit code, negative for a signal.
@@ -120,7 +120,7 @@ class Instance:
         self._process.send_signal(signal_number)
 
     def kill(self) -> None:
-        """Ends the process and what it has started, at once, if it runs."""
+        """Kills the process and its children at once, if it runs."""
         if self._process.poll() is None:
             os.killpg(self.pid, signal.SIGKILL)
 

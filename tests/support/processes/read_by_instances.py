@@ -16,7 +16,7 @@ from tests.support.processes import instances
 
 
 def main(folder: str) -> None:
-    """Reports what is read and, in instance 0, saved.
+    """Reports the values read and, in instance 0, saved.
 
     Args:
         folder: for the files that it saves.

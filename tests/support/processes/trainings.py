@@ -63,7 +63,7 @@ class Place:
         return update(config)
 
     def own(self, array: np.ndarray, per_replica: int) -> np.ndarray:
-        """Returns the elements that this instance has of those of all steps.
+        """Returns this instance's share of the elements of all steps.
 
         Args:
             array: the elements, in the order of steps, then replicas.
@@ -109,7 +109,7 @@ def momentum() -> Any:
 
 
 def averaged(optimizer: Callable[[], Any]) -> Callable[[], Any]:
-    """Returns what makes an optimizer that averages gradients over replicas."""
+    """Returns a function that makes an optimizer with gradients averaged over replicas."""
     return lambda: ipu.cross_replica_optimizer.CrossReplicaOptimizer(optimizer())
 
 
@@ -239,7 +239,7 @@ def keras_pipeline_fit(place: Place, **arguments: Any) -> Trained:
 
 
 def estimator(place: Place, folder: str, replicas_reduce: bool = True) -> Trained:
-    """Trains an `IPUEstimator`, goes on from its checkpoint, and evaluates what it trained.
+    """Trains an `IPUEstimator`, goes on from its checkpoint, and evaluates the result.
 
     Args:
         place: where to run.

@@ -1,4 +1,4 @@
-"""Trainings by workers that each have a program of their own, and what they give in this one.
+"""Trainings by workers that each have a program of their own, and their results in this one.
 
 Run with `python -m tests.support.processes.worker_cases FOLDER WAY`, as instances of poprun. WAY
 names how the workers find each other instead: a cluster resolver (`cluster`) or an environment like
@@ -68,7 +68,7 @@ def _mpi(way: str, me: environment.InstanceEnvironment) -> dict[str, str]:
 
 
 def _averaged_by_pairs(place: trainings.Place) -> Any:
-    """Returns what makes an optimizer that averages over two replicas, and adds pairs up."""
+    """Returns a function that makes an optimizer averaging over two replicas and adding pairs."""
     if place.count > 1:
         return trainings.averaged(trainings.momentum)
     # One process adds up over all replicas.
@@ -78,7 +78,7 @@ def _averaged_by_pairs(place: trainings.Place) -> Any:
 
 
 def variables(place: trainings.Place) -> trainings.Trained:
-    """Returns what workers read of variables that each has counted in, and of a metric."""
+    """Returns the values workers read of variables counted by each, and of a metric."""
     replicas = trainings.total(place)
     own = [place.index] if place.count > 1 else range(replicas)
     place.configure()
@@ -151,7 +151,7 @@ def _own_start(place: trainings.Place) -> Any:
 
 
 def _host_strategy(place: trainings.Place) -> Any:
-    """Returns a strategy like that of the place, with variables on the host."""
+    """Returns a strategy like the place's, with variables on the host."""
     if place.count == 1:
         return tf.distribute.get_strategy()
     if isinstance(place.strategy, IPUHorovodStrategy):

@@ -18,7 +18,7 @@ from tensorflow_ipu.ops.application_compile_op import experimental_application_c
 
 
 def configure(ipus: int = 1) -> None:
-    """Attaches one device of so many IPUs."""
+    """Attaches one device of N IPUs."""
     config = IPUConfig()
     config.auto_select_ipus = ipus
     config.configure_ipu_system()
@@ -31,7 +31,7 @@ def infeed(*shapes: tuple[int, ...], dtype: Any = np.float32) -> IPUInfeedQueue:
 
 
 def loop(body: Callable[..., Any], iterations: int = 5, *shapes: tuple[int, ...]) -> Any:
-    """Returns a program that sends what `body` makes of each element."""
+    """Returns a program that sends the result of `body` for each element."""
     source, sink = infeed(*(shapes or [(2,)])), IPUOutfeedQueue()
 
     def program() -> Any:

@@ -24,7 +24,7 @@ def default_system() -> attachment.System:
 
 
 def default_target(*arguments: Argument) -> Target:
-    """Returns a target with the default configuration, whatever is configured."""
+    """Returns a target with the default configuration, ignoring the one in force."""
     return Target(0, default_system(), arguments)
 
 

@@ -1,4 +1,4 @@
-"""Programs that use no IPU, one for each hook, and a process that says what they do.
+"""Programs that use no IPU, one for each hook, and a process that reports their results.
 
 They run in stock TensorFlow, then with the hooks installed, then once IPUs have been used.
 
@@ -32,7 +32,7 @@ X = np.array([1.0, 2.0, 3.0], np.float32)
 
 
 def _form(graph: Any) -> list[Any]:
-    """Returns what there is to see of the ops of a graph, but for functions, which are numbered."""
+    """Returns the visible form of a graph's ops, except for functions, which are numbered."""
     return [
         [
             op.name,
@@ -71,7 +71,7 @@ def autograph() -> Any:
 
 
 def functions() -> Any:
-    """Functions for XLA: results, what XLA makes of them, and what it refuses."""
+    """Functions for XLA: their results, compiled text, and refusals."""
     function = tf.function(lambda x: tf.exp(x), jit_compile=True)
     result = function(tf.constant(X))
     text = function.experimental_get_compiler_ir(tf.constant(X))(stage="hlo")
@@ -174,7 +174,7 @@ def calls() -> Any:
 
 
 def graphs() -> Any:
-    """Graphs: what they have, and that they go with their last user."""
+    """Graphs: their attributes, and that they go with their last user."""
     with tf.Graph().as_default() as graph, tf1.Session():
         tf.constant(1)
     function = tf.function(lambda: tf.constant(1)).get_concrete_function()
@@ -236,7 +236,7 @@ def _attributes() -> dict[str, Any]:
 
 
 def _import_all() -> list[str]:
-    """Imports all public modules; returns the names of what has become another object by that."""
+    """Imports all public modules; returns the names whose objects changed by that."""
     # TensorFlow imports these when they are used, and adds to what it has.
     assert tf.keras.Model
     assert tf.losses.Loss

@@ -51,7 +51,7 @@ class Point(NamedTuple):
 
 
 class Watch:
-    """Counts what happens to the files of a folder and its subfolders (inotify)."""
+    """Counts the changes of files in a folder and its subfolders (inotify)."""
 
     _MODIFY, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x80, 0x100, 0x200
     _ALL = _MODIFY | _MOVED_TO | _CREATE | _DELETE
@@ -192,7 +192,7 @@ def points(count: int, seed: str, files_per_save: int) -> Iterator[Point]:
 
 
 def check(trainer: Trainer, kind: str, folder: Path, count: int, seed: int) -> Iterator[str]:
-    """Kills one training again and again, and compares it with one that nobody kills.
+    """Kills one training repeatedly, and compares it with an undisturbed one.
 
     Args:
         trainer: What trains.

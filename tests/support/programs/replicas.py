@@ -1,4 +1,4 @@
-"""Running a function on several replicas and seeing what each of them computes."""
+"""Running a function on several replicas and reading the result of each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ tf1 = tf.compat.v1
 
 
 def configure(replicas: int) -> None:
-    """Attaches one device with as many IPUs: programs that use one IPU have so many replicas."""
+    """Attaches one device of N IPUs: programs for one IPU have N replicas."""
     config = IPUConfig()
     config.auto_select_ipus = replicas
     config.configure_ipu_system()
@@ -49,7 +49,7 @@ def run(replicas: int, function: Callable[[], Any], in_session: bool = False) ->
 
 
 def run_eagerly(function: Callable[[], Any]) -> Any:
-    """Runs a function as a program of what is configured, and returns what its outfeed has."""
+    """Runs a function as a program of the configured device, and returns its outfeed's content."""
     strategy = ipu_strategy.IPUStrategy()
     queue = IPUOutfeedQueue()
     with strategy.scope():

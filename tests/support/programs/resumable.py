@@ -1,4 +1,4 @@
-"""Trainings with checkpoints, one of each kind, which go on from what is in their folder."""
+"""Trainings with checkpoints, one of each kind, which go on from those in their folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WIDTH = 384  # checkpoints of a megabyte or two, which take several writes
 
 
 class Outcome(NamedTuple):
-    """What a training came to.
+    """Results of a training.
 
     Attributes:
         first: Checkpoints that were there when it began.
@@ -39,7 +39,7 @@ Train = Callable[[Path, int, Callable[[], None]], Outcome]
 
 
 def _data(done: int) -> tf.data.Dataset:
-    """Returns the batches that follow after so many checkpoints.
+    """Returns the batches that follow after N checkpoints.
 
     There are 23 different ones, so that whoever starts again from the first is found out.
     """

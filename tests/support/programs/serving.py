@@ -70,7 +70,7 @@ def _link_packages(folder: Path) -> None:
 
 
 def nodes(export_dir: Path) -> list[node_def_pb2.NodeDef]:
-    """Returns all nodes in a SavedModel, those of its functions too."""
+    """Returns all nodes in a SavedModel, including those in its functions."""
     model = saved_model_pb2.SavedModel.FromString((export_dir / "saved_model.pb").read_bytes())
     found = []
     for graph in (meta_graph.graph_def for meta_graph in model.meta_graphs):

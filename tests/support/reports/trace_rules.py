@@ -9,13 +9,13 @@ import pytest
 
 
 def nanoseconds(value: object) -> int:
-    """A time as a reader takes it that cuts off what is below a nanosecond."""
+    """Returns a time in whole nanoseconds, as a reader that truncates sees it."""
     assert isinstance(value, (int, float)) and math.isfinite(value) and value >= 0
     return int(value * 1000)
 
 
 def check(text: str) -> None:
-    """Checks the rules; `ph`, `pid`, `tid`, `ts` and `dur` are those of the format."""
+    """Checks the rules; `ph`, `pid`, `tid`, `ts` and `dur` are fields of the format."""
     data = json.loads(text, parse_constant=lambda constant: pytest.fail(constant))
     named: dict[str, set[object]] = {"process_name": set(), "thread_name": set()}
     tracks: dict[tuple[int, int], list[tuple[int, int]]] = {}

@@ -13,7 +13,7 @@ except ImportError:  # up to TensorFlow 2.18
 
 
 def trace(path: Path) -> trace_events_pb2.Trace:
-    """Returns what the trace viewer shows.
+    """Returns the trace that the trace viewer shows.
 
     Args:
         path: the file, `*.xplane.pb`.

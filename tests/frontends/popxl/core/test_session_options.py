@@ -1,4 +1,4 @@
-"""Options of `ir._pb_ir.getSessionOptions()`: what they do, and which are said to do nothing."""
+"""Options of `ir._pb_ir.getSessionOptions()`: their effects, and options without effect."""
 
 from __future__ import annotations
 

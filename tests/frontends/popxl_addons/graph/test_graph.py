@@ -1,4 +1,4 @@
-"""Graphs with names: what they print, what they are bound to, and caches of them."""
+"""Graphs with names: their text, their bindings, and caches of them."""
 
 from __future__ import annotations
 

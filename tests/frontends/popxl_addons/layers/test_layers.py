@@ -114,7 +114,7 @@ TOLERANCES = {np.float32: 1e-4, np.float16: 2e-2}
 
 
 def computed(layer, x, weights, slope):
-    """Returns what a layer computes, and its gradients, by name."""
+    """Returns a layer's results and gradients, by name."""
     ir = popxl.Ir()
     with ir.main_graph:
         t = popxl.constant(x) + popxl.constant(np.zeros((), x.dtype))

@@ -19,7 +19,7 @@ SPEC = popxl.TensorSpec((2, 4), popxl.float32)
 
 
 class Caller(addons.Module):
-    """A module with one that has a gradient of its own."""
+    """A module with a submodule that has a gradient of its own."""
 
     def build(self, x: popxl.Tensor):
         (y,) = self.call_module(Square(), "part")(x + 1.0)
@@ -27,7 +27,7 @@ class Caller(addons.Module):
 
 
 class OuterCaller(addons.Module):
-    """A module with one that calls one with a gradient of its own."""
+    """A module that calls a module with a nested gradient of its own."""
 
     def build(self, x: popxl.Tensor):
         return self.call_module(Caller())(x)

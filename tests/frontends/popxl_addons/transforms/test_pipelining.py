@@ -221,7 +221,7 @@ def test_stages_see_writes_of_earlier_cycles():
 
 
 def random_stages(seed):
-    """Returns for each stage what it does with three variables: reads or writes, by number."""
+    """Returns for each stage its reads and writes of three variables, by number."""
     generator = np.random.default_rng(seed)
     return [
         [(bool(generator.integers(2)), int(generator.integers(3))) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Graphs that are made loops over what they did."""
+"""Graphs turned into loops."""
 
 from __future__ import annotations
 

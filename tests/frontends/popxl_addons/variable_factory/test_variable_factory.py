@@ -66,7 +66,7 @@ def test_values_in_files_are_kept(main, tmp_path):
 
 
 def drawing(*shape):
-    """Returns a function that draws from the global generator, and what its next draws are."""
+    """Returns a function that draws from the global generator, and its expected next draws."""
     np.random.seed(7)
     expected = [np.random.normal(size=shape) for _ in range(9)]
     np.random.seed(7)
