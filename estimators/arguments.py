@@ -17,7 +17,7 @@ def check_config(config: Any, allows_loops: bool) -> None:
     """Raises if a configuration cannot run estimators for IPUs.
 
     Args:
-        config: what the user gave as the configuration.
+        config: the user's configuration.
         allows_loops: whether one run may have several steps when there is a distribution strategy.
 
     Raises:
@@ -70,7 +70,7 @@ def check_batch_sizes(
     """Checks the global batch sizes of a constructor.
 
     Args:
-        params: those of the user.
+        params: the user's parameters.
         sizes: the argument for each mode, by its name; None where it was not given.
         num_workers: number of processes.
         num_replicas: number of replicas in each process.
@@ -165,7 +165,7 @@ def check_replicated_training(graph: tf.Graph, replicas: int) -> None:
     """Raises if a training program updates replicas differently.
 
     Args:
-        graph: what is built so far: all of the model and its training, nothing of the estimator.
+        graph: the graph built so far: all of the model and its training, nothing of the estimator.
         replicas: how many there will be.
 
     Raises:
@@ -189,7 +189,7 @@ def check_global_step(graph: tf.Graph, global_step: Any) -> None:
     """Raises if a model advances the global step, which is the estimator's task.
 
     Args:
-        graph: what is built so far.
+        graph: the graph built so far.
         global_step: the variable.
 
     Raises:

@@ -45,7 +45,7 @@ class ProgramEstimator(WorkerEstimator):
 
         Args:
             model_fn: function that stock `Estimator` accepts: with an argument `features`.
-            model_dir: folder for checkpoints and summaries; that of `config` if None, or a
+            model_dir: folder for checkpoints and summaries; the folder of `config` if None, or a
                 temporary one.
             config: how and where to run; the defaults of `RunConfig` if None.
             params: passed to the user's functions that take `params`.
@@ -303,7 +303,7 @@ def _predict(
     Args:
         estimator: the estimator.
         input_fn: returns the dataset.
-        request: what is asked for.
+        request: the requested predictions.
 
     Yields:
         Arrays, or dicts of arrays.
@@ -328,7 +328,7 @@ class _PredictionSession:
         Args:
             estimator: the estimator.
             input_fn: returns the dataset.
-            request: what is asked for.
+            request: the requested predictions.
             cleanup: where to register what has to be ended and freed.
         """
         self._graph = tf.Graph()

@@ -25,7 +25,7 @@ class Batches:
         """Makes the infeed queue.
 
         Args:
-            dataset: what the program reads.
+            dataset: the dataset to read.
             mode: a `tf.estimator.ModeKeys`.
             options: the ordinal and the prefetch depth.
         """
@@ -40,7 +40,7 @@ class Batches:
         """Returns an outfeed queue of the device, which is freed with the infeed.
 
         Args:
-            mode: what it keeps.
+            mode: which results it keeps.
         """
         outfeed = IPUOutfeedQueue(outfeed_mode=mode, device_ordinal=self._ordinal)
         self._outfeeds.append(outfeed)

@@ -46,7 +46,7 @@ class IPUEstimator(base.IPUEstimatorBase):
         Args:
             model_fn: takes `features`, and of `labels`, `mode`, `params` and `config` what it
                 needs; returns an `EstimatorSpec` or an `IPUEstimatorSpec`.
-            model_dir: folder for checkpoints and summaries; that of `config` if None, or a
+            model_dir: folder for checkpoints and summaries; the folder of `config` if None, or a
                 temporary one.
             config: how and where to run; the defaults of `RunConfig` if None.
             params: passed to functions that take `params`.
@@ -208,7 +208,7 @@ def _build_training(
     Args:
         estimator: the estimator.
         batches: the feeds.
-        config: what the model function gets as `config`.
+        config: the `config` of the model function.
 
     Returns:
         What a session has to run; see `IPUEstimatorBase`.
@@ -319,7 +319,7 @@ def _build_evaluation(
     Args:
         estimator: the estimator.
         batches: the feeds.
-        config: what the model function gets as `config`.
+        config: the `config` of the model function.
 
     Returns:
         What a session has to run; see `IPUEstimatorBase`.

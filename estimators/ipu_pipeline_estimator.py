@@ -52,7 +52,7 @@ class IPUPipelineEstimator(base.IPUEstimatorBase):
         Args:
             model_fn: takes of `mode`, `params` and `config` what it needs; returns an
                 `IPUPipelineEstimatorSpec`.
-            model_dir: folder for checkpoints and summaries; that of `config` if None, or a
+            model_dir: folder for checkpoints and summaries; the folder of `config` if None, or a
                 temporary one.
             config: how and where to run; the defaults of `RunConfig` if None.
             params: passed to functions that take `params`.
@@ -113,7 +113,7 @@ def _without_labels(stages: Any, inputs: int, element: Any) -> Any:
     """Returns the stages of a pipeline that predicts.
 
     Args:
-        stages: those of the user.
+        stages: the user's stages.
         inputs: how many arguments the first one gets before the element.
         element: the form of the dataset's elements.
 
@@ -157,7 +157,7 @@ def _call_metrics_function(
 
     Args:
         function: the `eval_metrics_fn`.
-        outputs: what the last stage returned, stacked: a dict, a list or tuple, or one tensor.
+        outputs: results of the last stage, stacked: a dict, a list or tuple, or one tensor.
 
     Returns:
         The loss, a scalar, and the other metrics by name.
@@ -219,7 +219,7 @@ def _host_spec(
     """Builds the model of a pipeline in the graph of the host, for one mini-batch.
 
     Args:
-        spec: what the model function returned.
+        spec: the result of the model function.
         features: a tensor, or a dict of tensors.
         labels: the same, or None.
         mode: the `tf.estimator.ModeKeys` to build it for.
@@ -295,7 +295,7 @@ def _build_training(
     Args:
         estimator: the estimator.
         batches: the feeds.
-        config: what the model function gets as `config`.
+        config: the `config` of the model function.
 
     Returns:
         What a session has to run; see `IPUEstimatorBase`.
@@ -319,7 +319,7 @@ def _build_evaluation(
     Args:
         estimator: the estimator.
         batches: the feeds.
-        config: what the model function gets as `config`.
+        config: the `config` of the model function.
 
     Returns:
         What a session has to run; see `IPUEstimatorBase`.
@@ -348,7 +348,7 @@ def _build_prediction(
     Args:
         estimator: the estimator.
         batches: the feeds.
-        config: what the model function gets as `config`.
+        config: the `config` of the model function.
 
     Returns:
         The program.
@@ -413,7 +413,7 @@ class _Pipeline:
         """Takes the mean loss of a mini-batch out of the outfeed, on the host.
 
         Args:
-            launch: what fills the outfeed.
+            launch: the launch that fills the outfeed.
 
         Raises:
             ValueError: If the loss is not a scalar.
@@ -431,7 +431,7 @@ class _Pipeline:
         """Dequeues the outputs of the last stage in one run, on the host.
 
         Args:
-            launch: what fills the outfeed.
+            launch: the launch that fills the outfeed.
         """
         if not self.outfeed.enqueued:
             return []

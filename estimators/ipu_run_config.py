@@ -117,7 +117,7 @@ class RunConfig(tf.compat.v1.estimator.RunConfig):
         """Makes a configuration.
 
         Args:
-            ipu_run_config: what concerns IPUs; the defaults of `IPURunConfig` if None.
+            ipu_run_config: options for IPUs; the defaults of `IPURunConfig` if None.
             master: address of the TensorFlow server to run sessions on; in this process if None.
             **kwargs: arguments of `tf.estimator.RunConfig`.
 
@@ -193,7 +193,7 @@ def configure(options: IPURunConfig) -> None:
     With the same configuration in force already nothing happens.
 
     Args:
-        options: what the estimator was given.
+        options: the estimator's argument.
 
     Raises:
         ValueError: If the device has another number of IPUs than the replicas and shards need.

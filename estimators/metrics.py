@@ -95,7 +95,7 @@ def dequeued(outfeed: IPUOutfeedQueue, leading: list[int], replicas: int, launch
         outfeed: the queue.
         leading: number of iterations in mode `ALL`; empty in mode `LAST`.
         replicas: how many there are.
-        launch: what has to be run before.
+        launch: the op to run before.
 
     Returns:
         The structure that was enqueued; shapes start with `leading`, then `[R]` if R > 1.

@@ -31,7 +31,7 @@ class SessionStart(tf1.train.SessionRunHook):
         """Creates the hook; `begin` and `after_create_session` do the setup.
 
         Args:
-            options: those of the estimator.
+            options: options of the estimator.
             batches: the feeds of the session's program.
         """
         self._options = options
@@ -289,7 +289,7 @@ def folder_of_chief(folder: str) -> str:
     """Returns the chief's folder for checkpoints, from which all workers restore.
 
     Args:
-        folder: that of this worker.
+        folder: folder of this worker.
 
     Raises:
         RuntimeError: In all workers, if one of them does not find what the chief has saved.

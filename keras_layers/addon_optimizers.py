@@ -105,7 +105,7 @@ class IpuOptimizerBase(tf.keras.optimizers.legacy.Optimizer):
             gradient: of the type of the first stage.
             weight: of the type of the last stage.
             state: of the type of the first stage.
-            scalars: what `_scalars` returned, float32.
+            scalars: the result of `_scalars`, float32.
         """
         raise NotImplementedError(
             f"{type(self).__name__} does not say how to update a weight. Use AdamIpuOptimizer, "
@@ -121,7 +121,7 @@ class IpuOptimizerBase(tf.keras.optimizers.legacy.Optimizer):
             var: the weight.
             slot_name: name of the part.
             initializer: as for Keras's optimizers.
-            shape: its shape; that of the weight if None.
+            shape: its shape; the weight's shape if None.
 
         Returns:
             The variable; that of before if there is one.
@@ -292,9 +292,9 @@ class MomentsOptimizer(IpuOptimizerBase):
             learning_rate: a number, tensor, schedule or function without arguments.
             beta_1: how much of `m` stays in a step.
             beta_2: how much of `v` stays in a step.
-            epsilon: what is added to the square root of `v`.
+            epsilon: addend of the square root of `v`.
             debiasing: whether to make up for the zeros that moments begin with.
-            dtypes: type of each part of the state by its name; None for that of the weight.
+            dtypes: type of each part of the state by its name; None for the weight's type.
             **kwargs: arguments of `IpuOptimizerBase`.
         """
         super().__init__(name, **kwargs)
@@ -378,12 +378,12 @@ class AdamIpuOptimizer(MomentsOptimizer):
             learning_rate: a number, tensor, schedule or function without arguments.
             beta_1: how much of the mean of gradients, `m`, stays in a step.
             beta_2: how much of the mean of squared gradients, `v`, stays in a step.
-            epsilon: what is added to the square root of `v`.
+            epsilon: addend of the square root of `v`.
             amsgrad: whether to divide by the root of the largest `v` so far, which is `vhat`.
             name: name for its operations.
-            m_dtype: type of `m`; that of the weight if None.
-            v_dtype: type of `v`; that of the weight if None.
-            vhat_dtype: type of `vhat`; that of the weight if None.
+            m_dtype: type of `m`; the weight's type if None.
+            v_dtype: type of `v`; the weight's type if None.
+            vhat_dtype: type of `vhat`; the weight's type if None.
             debiasing: whether to make up for the zeros that `m` and `v` begin with.
             optimizer_compute_precisions: types of the arithmetic of the moments, and of that of the
                 weight.
@@ -468,16 +468,16 @@ class LAMBIpuOptimizer(MomentsOptimizer):
             learning_rate: a number, tensor, schedule or function without arguments.
             beta_1: how much of the mean of gradients, `m`, stays in a step.
             beta_2: how much of the mean of squared gradients, `v`, stays in a step.
-            epsilon: what is added to the square root of `v`.
-            weight_decay_rate: what part of the weight is added to its step.
+            epsilon: addend of the square root of `v`.
+            weight_decay_rate: fraction of the weight that is added to its step.
             exclude_from_weight_decay: regular expressions; weights in whose names one is found have
                 no weight decay.
             exclude_from_layer_adaptation: likewise, for weights whose steps are not made as long as
                 the weight is; as `exclude_from_weight_decay` if None.
             name: name for its operations.
             debiasing: whether to make up for the zeros that `m` and `v` begin with.
-            m_dtype: type of `m`; that of the weight if None.
-            v_dtype: type of `v`; that of the weight if None.
+            m_dtype: type of `m`; the weight's type if None.
+            v_dtype: type of `v`; the weight's type if None.
             weight_norm_clip: the most that the length of a weight counts for.
             optimizer_compute_precisions: types of the arithmetic of the moments, and of that of the
                 weight.
@@ -585,7 +585,7 @@ class SGDIpuOptimizer(IpuOptimizerBase):
             momentum: how much of a step is made again in the next one, from 0 to 1.
             nesterov: whether momentum is that of Nesterov.
             name: name for its operations.
-            momentum_accum_dtype: type of the state; that of the weight if None.
+            momentum_accum_dtype: type of the state; the weight's type if None.
             optimizer_compute_precisions: type of the arithmetic.
             outline_apply_gradients: see `IpuOptimizerBase`.
             outline_apply_gradients_kwargs: likewise.

@@ -88,7 +88,7 @@ def in_line_of_compile(model: Any, function: Callable[[], Any]) -> Any:
 
     Args:
         model: the model.
-        function: what to call: makes ops that no layer makes.
+        function: the function to call: makes ops that no layer makes.
     """
     line = vars(model).get(_COMPILED)
     if line is None:

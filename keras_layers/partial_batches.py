@@ -151,8 +151,8 @@ def loss_and_logs(
         marks: the index of the number that this batch has; its weight, if it is one of several
             batches that an update is made of.
         batch: `x`, `y` and `sample_weight`, with padding.
-        y_pred: what the model makes of `x`.
-        losses: what its layers have added to the loss.
+        y_pred: the model's outputs for `x`.
+        losses: losses that its layers have added.
         training: whether the loss is minimized.
 
     Returns:

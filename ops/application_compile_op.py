@@ -41,7 +41,7 @@ def experimental_application_compile_op(
     """Makes an operation that compiles a function for the IPU and saves the application.
 
     The function is not run. The file has all that is needed to run it, with
-    `ipu.embedded_runtime`, in a process without the function: in the place of infeeds it gets the
+    `ipu.embedded_runtime`, in a process without the function: instead of infeeds it gets the
     inputs of calls, and the elements of outfeeds are what calls return. Infeed queues need not be
     initialized. It is compiled for the IPU in scope, or `/device:IPU:0`.
 

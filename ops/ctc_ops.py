@@ -49,7 +49,7 @@ def loss_dtype(out_dtype: Any, data: tf.Tensor, argument: str) -> tf.DType:
     """Returns the type of a loss.
 
     Args:
-        out_dtype: what the user asked for; None for that of the data.
+        out_dtype: the user's type; None for the type of the data.
         data: the data.
         argument: name of the data, for the error.
 
@@ -73,7 +73,7 @@ def blank_label(blank_index: Any, data: tf.Tensor, last: bool = False) -> int:
     """Returns the class of the blank label.
 
     Args:
-        blank_index: what the user gave.
+        blank_index: the user's argument.
         data: the data.
         last: whether -1 stands for the last class.
 

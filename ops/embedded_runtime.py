@@ -127,7 +127,7 @@ def embedded_runtime_call(
     Args:
         inputs: the tensors of one element of each infeed, in one list, in the order in which the
             queues were made.
-        context: what `embedded_runtime_start` returned.
+        context: the result of `embedded_runtime_start`.
 
     Returns:
         The tensors that the program sends for this batch to its outfeeds, in one list.
@@ -186,7 +186,7 @@ def embedded_runtime_stop(context: EmbeddedRuntimeContext) -> None:
     """Raises an error: engines run until the process ends.
 
     Args:
-        context: what `embedded_runtime_start` returned.
+        context: the result of `embedded_runtime_start`.
 
     Raises:
         NotImplementedError: Always.

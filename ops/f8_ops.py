@@ -60,7 +60,7 @@ def convert_to_f8(values: Any, metadata: Any, name: str | None = None) -> Quarte
 
     Args:
         values: numbers of any type, cast to float16 first.
-        metadata: what `create_metadata` returns, or a uint8 scalar.
+        metadata: the result of `create_metadata`, or a uint8 scalar.
         name: name for the ops.
 
     Returns:

@@ -102,7 +102,7 @@ class QuarterTensor:
 
     Attributes:
         data: the numbers, a uint8 tensor.
-        metadata: what they mean, a uint8 scalar: see `create_metadata`.
+        metadata: their format and scale, a uint8 scalar: see `create_metadata`.
     """
 
     def __init__(self, data: Any, metadata: Any) -> None:

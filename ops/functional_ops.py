@@ -159,7 +159,7 @@ def outlined_function(
         unique_sharding: whether the arguments are brought to the shard that is in scope before the
             function is called. Values do not depend on it.
         keep_input_layouts: how the arguments are laid out in memory. It has no effect here.
-        name: name for the function; that of `func` by default.
+        name: name for the function; by default `func`'s name.
 
     Returns:
         The function; without `func`, a decorator.

@@ -58,8 +58,8 @@ class Point:
         """Makes a point in the graph being built.
 
         Args:
-            tag: what its gradients are called.
-            tensors: what has the types and shapes of the gradients.
+            tag: name of the gradients.
+            tensors: tensors with the types and shapes of the gradients.
         """
         self._tag = tag
         self._opened = backprop.current()
@@ -74,7 +74,7 @@ class Point:
         """Records gradients, or hands them on to the caller.
 
         Args:
-            gradients: what came back to this point.
+            gradients: gradients that reached this point.
 
         Returns:
             The gradients of the carriers.
@@ -166,7 +166,7 @@ def outlined(graph: ops.Graph, inputs: Sequence[Any]) -> Iterator[dict[str, list
 
     Args:
         graph: the graph of the function.
-        inputs: what its call is given.
+        inputs: the inputs of its call.
 
     Yields:
         A dict for the gradients that the function itself computes and captures, by tag, filled
@@ -194,7 +194,7 @@ def come_out(found: dict[str, list[Any]], outputs: list[Any]) -> None:
     """Records the gradients captured in a call of an outlined function.
 
     Args:
-        found: what `outlined` yielded.
+        found: the value of `outlined`.
         outputs: the same tensors as results of the call, one after the other.
     """
     context = backprop.current()
@@ -213,7 +213,7 @@ def capture_upstream_gradients(args: Any, tag: str = "") -> Any:
 
     Args:
         args: a tensor or a structure of tensors.
-        tag: what the gradients are called in the context, where nothing else has that name.
+        tag: name of the gradients in the context, where nothing else has that name.
 
     Returns:
         A structure like `args`, to be used in place of it.

@@ -185,7 +185,7 @@ class HostEmbeddingOptimizerSpec:
 
         Args:
             embedding_tensor: the table, [tokens, encoding], float16 or float32.
-            slot_vars: what `create_slot_variables` returned.
+            slot_vars: the result of `create_slot_variables`.
             name: of the host embedding.
 
         Returns:
@@ -202,7 +202,7 @@ class HostEmbeddingOptimizerSpec:
 
         Args:
             embedding_tensor: the table. What cannot be assigned to is left alone.
-            slot_vars: what `create_slot_variables` returned.
+            slot_vars: the result of `create_slot_variables`.
             name: of the host embedding.
 
         Returns:
@@ -230,7 +230,7 @@ class HostEmbeddingOptimizerSpec:
         Args:
             embedding_tensor: the table, [tokens, encoding].
             indices: int32, any shape.
-            slot_vars: what `create_slot_variables` returned.
+            slot_vars: the result of `create_slot_variables`.
             partition_strategy: how the table is split over replicas. Of no effect on values.
             name: of the host embedding.
 

@@ -133,7 +133,7 @@ def _floats(x: Any, operation: str) -> tf.Tensor:
 # Both follow TensorFlow's functions of the same names (`tf.nn`), and the formulas of its "Candidate
 # Sampling Algorithms Reference".
 
-# What TensorFlow puts in the place of a graph's seed when only the op has one.
+# TensorFlow's default for a graph's seed when only the op has one.
 _DEFAULT_GRAPH_SEED = 87654321
 
 

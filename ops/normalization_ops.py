@@ -209,7 +209,7 @@ def float_tensor(operation: str, inputs: Any) -> tf.Tensor:
     """Returns inputs as a tensor.
 
     Args:
-        operation: what they are for, for the error.
+        operation: the operation to name in errors.
         inputs: the value.
 
     Raises:
@@ -387,7 +387,7 @@ class Grouping:
         of memory, and what is left for the groups is small.
 
         Args:
-            means: what `channel_mean` returned.
+            means: the result of `channel_mean`.
         """
         if self.groups == self.channels:
             return means

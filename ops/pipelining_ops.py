@@ -85,7 +85,7 @@ def pipeline(
         gradient_accumulation_count: Mini-batches in one execution: an int, or a scalar int32
             tensor. Of a number that is not known when the program is compiled, nobody can tell
             whether the chip's schedule can have it, and the plan shows the fewest it can have.
-        gradient_accumulation_dtype: type of the accumulators: None for that of the variable, a
+        gradient_accumulation_dtype: type of the accumulators: None for the variable's type, a
             type, or a function from variable to type. The optimizer gets gradients of this type.
         repeat_count: number of executions, an int or a scalar int32 tensor.
         batch_serialization_iterations: Mini-batches in one execution of a stage; an execution of
@@ -209,7 +209,7 @@ def recomputation_checkpoint(tensors: Any, name: str | None = None) -> Any:
         name: name for the operations.
 
     Returns:
-        The same structure, to use in the place of `tensors`.
+        The same structure, to use instead of `tensors`.
     """
 
     def checkpoint(tensor: Any) -> Any:

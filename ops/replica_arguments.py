@@ -26,7 +26,7 @@ def number_tensor(value: TensorLike, operation: str) -> tf.Tensor:
 
     Args:
         value: the value; `tf.IndexedSlices` are made dense.
-        operation: what it is for, for the error.
+        operation: the operation to name in errors.
 
     Raises:
         TypeError: it has another type.

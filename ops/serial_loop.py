@@ -15,9 +15,9 @@ def check_factor(serialization_factor: Any, size: int | None, dimension: str) ->
     """Returns a checked serialization factor.
 
     Args:
-        serialization_factor: what the user passed.
+        serialization_factor: the user's argument.
         size: size of the dimension that is split; None if that is not known yet.
-        dimension: what to call the dimension in messages.
+        dimension: name of the dimension in messages.
 
     Raises:
         ValueError: it is no int >= 1, or does not divide the dimension.

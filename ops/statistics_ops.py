@@ -68,9 +68,9 @@ def histogram_update(
     """Adds the counts of further values to a histogram.
 
     Args:
-        hist: what `histogram` returned for other values and the same levels.
+        hist: the result of `histogram` for other values and the same levels.
         inputs: see `histogram`; so for the other arguments.
-        levels: what the bins are between.
+        levels: the bounds of the bins.
         absolute_of_input: whether the absolute values of the inputs are counted.
 
     Returns:

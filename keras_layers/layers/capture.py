@@ -54,7 +54,7 @@ def capturing(layer: Any, calls: ActivationCalls) -> Any:
 
     Args:
         layer: a Keras layer, which stays as it is.
-        calls: what its functions do with their inputs.
+        calls: the captures of its functions' inputs.
     """
     wrapped = {
         key: _wrapped(calls, key, function) for key, function in activations_of(layer).items()
@@ -245,7 +245,7 @@ class CaptureUpstreamGradients(_Capture):
 
     Args:
         layer: a Keras layer.
-        tag: what the gradients are called; by default `<name of the layer>_cug`.
+        tag: name of the gradients; by default `<name of the layer>_cug`.
         **kwargs: other arguments of `tf.keras.layers.Layer`.
 
     Raises:

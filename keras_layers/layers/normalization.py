@@ -22,7 +22,7 @@ class GroupNormalization(tf.keras.layers.Layer):
     result has the type of the input, whatever that of the weights.
 
     Args:
-        dtype: type of the weights. None: that of Keras's policy.
+        dtype: type of the weights. None: the type of Keras's policy.
         groups: how many groups; has to divide the number of channels.
         channels_axis: of the channels: the last one, or 1.
         center: whether there is the weight `beta`.
@@ -136,7 +136,7 @@ class InstanceNormalization(GroupNormalization):
     `tf.keras.layers.GroupNormalization(groups=-1)`.
 
     Args:
-        dtype: type of the weights. None: that of Keras's policy.
+        dtype: type of the weights. None: the type of Keras's policy.
         channels_axis: of the channels: the last one, or 1.
         center: whether there is the weight `beta`.
         scale: whether there is the weight `gamma`.
@@ -193,7 +193,7 @@ class LayerNormalization(tf.keras.layers.LayerNormalization):
     is another thing: statistics over all axes but the batch.)
 
     Args:
-        dtype: type of the weights. None: that of Keras's policy.
+        dtype: type of the weights. None: the type of Keras's policy.
         axis: the axis or axes to normalise over; the weights have their shape.
         epsilon: added to the variance.
         center: whether there is the weight `beta`.

@@ -36,10 +36,10 @@ def check(model: IPUModel, method: str) -> None:
 
     Args:
         model: an extended model.
-        method: what was called: "fit", "evaluate" or "predict".
+        method: the method called: "fit", "evaluate" or "predict".
 
     Raises:
-        RuntimeError: If it is to run eagerly, or has methods of its own in the place of those that
+        RuntimeError: If it is to run eagerly, or has methods of its own instead of those that
             programs are made of; a `train_step`, unless that is allowed and has a place.
         NotImplementedError: If it is a subclass of `Model` without `call`.
         ValueError: If `call` takes several positional arguments, or steps for an execution are to
@@ -74,8 +74,8 @@ def check_with_data(model: IPUModel, method: str, element_spec: Any) -> None:
 
     Args:
         model: an extended model that `check` lets pass.
-        method: what was called: "fit", "evaluate" or "predict".
-        element_spec: what is known of the elements of the dataset.
+        method: the method called: "fit", "evaluate" or "predict".
+        element_spec: specs of the dataset's elements, as far as known.
 
     Raises:
         RuntimeError: If it is pipelined, and not as pipelines must be.

@@ -308,7 +308,7 @@ def is_partial(spec: Any) -> bool:
     """Returns whether all of the shape of a tensor is known but the number of rows.
 
     Args:
-        spec: what is known of the tensor.
+        spec: spec of the tensor, as far as known.
     """
     known = isinstance(spec, tf.TensorSpec) and bool(spec.shape.rank)
     return known and spec.shape[0] is None and spec.shape[1:].is_fully_defined()

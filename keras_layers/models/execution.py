@@ -53,7 +53,7 @@ def reduced_over_replicas(
     Args:
         value: a value of each replica, `[replicas, ...]`.
         method: how to reduce it.
-        weights: what each replica counts for in a mean; None for all the same.
+        weights: weights of the replicas in a mean; None for all the same.
 
     Returns:
         The value of the last replica, or the sum or mean; for `LIST`, the list of all of them.
@@ -118,7 +118,7 @@ class ReplicaLogs:
 
         Args:
             replica: its index.
-            logs: what it has sent after a step.
+            logs: logs that it has sent after a step.
             rows: real rows that it has seen since the last call.
         """
         self._logs[replica] = logs
@@ -198,11 +198,11 @@ class Runner:
         """Makes a runner, which runs nothing yet.
 
         Args:
-            program: what makes `steps.per_execution` steps.
-            batches: what it reads.
-            steps: what to run.
+            program: the program of `steps.per_execution` steps.
+            batches: the batches to read.
+            steps: the steps to run.
             counter: counts the steps that have ended.
-            delivery: what callbacks get, and when.
+            delivery: values for callbacks, and when they get them.
         """
         self.steps = steps
         self._program = program
@@ -227,7 +227,7 @@ class Runner:
         """Runs an epoch, one execution for each value that is taken.
 
         Args:
-            hooks: what to call for batches.
+            hooks: the callbacks of batches.
             first: number of the first step to run.
 
         Yields:

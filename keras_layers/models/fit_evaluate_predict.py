@@ -35,7 +35,7 @@ def plan_inference(model: IPUModel, data: Data, requested: int | None) -> Steps:
     Args:
         model: an extended model.
         data: the batches.
-        requested: what the user passed for `steps`.
+        requested: the user's `steps`.
     """
     stages = model._pipeline_stages() if model._is_pipelined() else 1
     return steps_lib.plan_inference(
@@ -49,7 +49,7 @@ def plan_training(model: IPUModel, data: Data, requested: int | None, epochs: in
     Args:
         model: an extended model.
         data: the batches.
-        requested: what the user passed for `steps_per_epoch`.
+        requested: the user's `steps_per_epoch`.
         epochs: number of epochs that run.
     """
     argument, number, each = "steps_per_epoch", _number(model), per_execution(model)
@@ -73,7 +73,7 @@ def make_runner(model: IPUModel, mode: str, data: Data, steps: Steps, epochs: in
         model: an extended model.
         mode: a mode of `programs`.
         data: the batches.
-        steps: what to run.
+        steps: the steps to run.
         epochs: number of epochs.
     """
     options = model._ipu_options
@@ -113,10 +113,10 @@ def callback_list(model: IPUModel, callbacks: Any, verbose: Any, epochs: int, st
 
     Args:
         model: the model.
-        callbacks: what the user passed, or the list of the `fit` that this is part of.
+        callbacks: the user's argument, or the list of the `fit` that this is part of.
         verbose: whether there is a progress bar.
         epochs: number of epochs.
-        steps: what is run.
+        steps: the steps to run.
     """
     if isinstance(callbacks, callbacks_lib.CallbackList):
         return callbacks
@@ -144,7 +144,7 @@ def checked_logs(logs: Any, step: str) -> dict[str, Any]:
     """Returns the logs of an epoch.
 
     Args:
-        logs: what the last step gave.
+        logs: results of the last step.
         step: name of the method that did.
 
     Raises:
@@ -163,9 +163,9 @@ def epoch_logs(model: IPUModel, logs: dict[str, Any], step: str, steps: Steps) -
 
     Args:
         model: the model.
-        logs: what the last step gave.
+        logs: results of the last step.
         step: name of the method that did.
-        steps: what was run.
+        steps: the steps to run.
 
     Returns:
         The logs. For a step of the model's own that returns values under the names of the model's

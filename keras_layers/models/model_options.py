@@ -28,7 +28,7 @@ def positive_integer(name: str, value: Any) -> int:
 
     Args:
         name: name of the argument, for the error.
-        value: what the user passed.
+        value: the user's argument.
 
     Raises:
         ValueError: If it is no integer, or less than 1.
@@ -45,7 +45,7 @@ def checked_device_mapping(value: Any) -> list[int]:
     """Returns a copy of a device mapping.
 
     Args:
-        value: what the user passed: a list with the IPU of each stage.
+        value: the user's argument: a list with the IPU of each stage.
 
     Raises:
         ValueError: If it is no list of integers.
@@ -243,7 +243,7 @@ class ModelOptions:
         """Takes over the options that are in the configuration of a model.
 
         Args:
-            config: what `to_config` returned, or a part of it. Other keys are ignored.
+            config: the result of `to_config`, or a part of it. Other keys are ignored.
 
         Raises:
             ValueError: If there is no such option as a value says.

@@ -51,7 +51,7 @@ def prepared(data: Data, steps: Steps, mode: str, group: int = 1, epochs: int = 
 
     Args:
         data: the batches as they are.
-        steps: what is run.
+        steps: the steps to run.
         mode: a mode of `programs`. Predictions are made of the padding too.
         group: in training, batches that an update is made of.
         epochs: number of epochs that run.

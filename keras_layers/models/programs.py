@@ -157,7 +157,7 @@ class ModelProgram:
         Args:
             model: an extended model.
             mode: `TRAIN`, `TEST` or `PREDICT`.
-            dataset: what it reads first: see `restart`.
+            dataset: the first dataset: see `restart`.
             steps: steps of each replica in one execution.
             replicas: number of replicas that will run it.
             every_step: whether the results of every step are wanted.

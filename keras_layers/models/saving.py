@@ -114,7 +114,7 @@ class SavedOptions:
         """Builds the model, and restores its options.
 
         Args:
-            config: what `get_build_config` returned.
+            config: the result of `get_build_config`.
         """
         config = dict(config)
         options = config.pop(_OPTIONS_KEY, {})

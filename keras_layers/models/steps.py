@@ -54,7 +54,7 @@ def plan(
     Args:
         data: the batches.
         argument: name of the argument for the batches of an epoch, for errors.
-        requested: what the user passed for it: a number of batches, not divided by replicas.
+        requested: the user's argument: a number of batches, not divided by replicas.
         per_execution: `steps_per_execution`.
         replicas: number of replicas.
         epochs: number of epochs that run.
@@ -100,7 +100,7 @@ def plan_inference(
     Args:
         data: the batches.
         argument: name of the argument for the number of batches, for errors.
-        requested: what the user passed for it: a number of batches, not divided by replicas.
+        requested: the user's argument: a number of batches, not divided by replicas.
         per_execution: `steps_per_execution`.
         replicas: number of replicas.
         stages: number of pipeline stages.
@@ -131,7 +131,7 @@ def plan_padded_training(
     Args:
         data: the batches.
         argument: name of the argument for the batches of an epoch, for errors.
-        requested: what the user passed for it: all batches, or None.
+        requested: the user's argument: all batches, or None.
         per_execution: `steps_per_execution`.
         replicas: number of replicas.
         accumulated: batches of each replica for one update.

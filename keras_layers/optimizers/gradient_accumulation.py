@@ -101,7 +101,7 @@ def make_variables(optimizer: Any, variables: Sequence[tf.Variable]) -> None:
     Args:
         optimizer: a Keras optimizer, of either generation, or one of TensorFlow 1 as Keras wraps
             it.
-        variables: what it will train.
+        variables: the variables to train.
     """
     if optimizer_steps.native_optimizer(optimizer) is not None:
         return  # makes them outside itself
@@ -129,7 +129,7 @@ def minimize_accumulated(
         optimizer: a Keras optimizer, of either generation, or one of TensorFlow 1 as Keras wraps
             it.
         loss: the loss of a mini-batch, a scalar.
-        variables: what to train.
+        variables: the variables to train.
         tape: has recorded the loss.
         count: Mini-batches for one update.
         method: how the gradients of mini-batches become one.
@@ -204,9 +204,9 @@ class GradientAccumulationOptimizer(IpuOptimizer):
             replicated_optimizer_state_sharding: whether such variables in remote memory are split
                 over the replicas. None for the same as `offload_weight_update_variables`. The same
                 strings are taken.
-            dtype: type of the accumulators: None for that of the variable, a type, or a function
+            dtype: type of the accumulators: None for the variable's type, a type, or a function
                 from variable to type.
-            name: name of this optimizer; by default that of its class.
+            name: name of this optimizer; by default its class's name.
             reduction_method: how the gradients of mini-batches become one: a
                 `GradientAccumulationReductionMethod` or its name.
 

@@ -221,7 +221,7 @@ class IpuOptimizer:
 
         Args:
             opt: a Keras optimizer of either generation.
-            name: name of this one; by default that of its class.
+            name: name of this one; by default its class's name.
         """
         # Keras's own constructors are not called: they would make state, which is in `opt`.
         for attribute in ("_opt", "_trackable"):

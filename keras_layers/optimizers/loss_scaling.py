@@ -292,7 +292,7 @@ class ALSOptimizer(IpuOptimizer):
             initial_loss_scaling_factor: the factor at the start, a power of two. Times
                 `increase_factor` it is less than `max_loss_scaling_factor`.
             update_frequency: the factor is updated in the call after so many; with 1 in each.
-            increase_factor: what the factor is multiplied with or divided by, a power of two.
+            increase_factor: multiplier or divisor of the factor, a power of two.
             max_loss_scaling_factor: the factor stays below this power of two.
             accumulate_statistics_over_update_period: whether gradients are counted in each call,
                 not only in those with an update.
@@ -301,7 +301,7 @@ class ALSOptimizer(IpuOptimizer):
             captured_grads_only: whether only captured gradients are counted.
             lpf_alpha: weight of the old histogram in the new one.
             histogram_bin_edge: gradients whose absolute value is not below are large.
-            name: name of this optimizer; by default that of its class.
+            name: name of this optimizer; by default its class's name.
 
         Raises:
             ValueError: If an argument is not allowed.

@@ -19,7 +19,7 @@ def minimize(
     Args:
         optimizer: a Keras optimizer of either generation.
         loss: the loss, a scalar.
-        variables: what to train.
+        variables: the variables to train.
         tape: has recorded the loss.
 
     Returns:
@@ -40,7 +40,7 @@ def compute_gradients(
     Args:
         optimizer: a Keras optimizer of either generation. If it scales the loss, it does so here.
         loss: the loss, a scalar.
-        variables: what to differentiate by.
+        variables: the variables to differentiate by.
         tape: has recorded the loss.
 
     Returns:

@@ -281,7 +281,7 @@ def saved_inputs(saved: Any) -> Any:
     """Returns symbolic inputs like those that were saved.
 
     Args:
-        saved: what `inputs_to_saved` returned.
+        saved: the result of `inputs_to_saved`.
     """
     if isinstance(saved, (list, tuple)):
         return [saved_inputs(one) for one in saved]
@@ -294,7 +294,7 @@ def saved_stages(saved: Sequence[dict[str, Any]]) -> Iterator[int | None]:
     """Yields the stage of each layer.
 
     Args:
-        saved: what `to_saved` returned.
+        saved: the result of `to_saved`.
     """
     for entry in saved:
         if _NESTED in entry:
@@ -307,7 +307,7 @@ def apply_saved(saved: Sequence[dict[str, Any]], elements: Sequence[Any], model:
     """Sets the saved stages on elements.
 
     Args:
-        saved: what `to_saved` returned.
+        saved: the result of `to_saved`.
         elements: elements for the layers of the model, changed in place.
         model: the model.
 

@@ -113,7 +113,7 @@ class PipelinedModel:
         """Sets the stage of each layer.
 
         Args:
-            pipeline_stage_assignment: what `get_pipeline_stage_assignment` returns, with a stage
+            pipeline_stage_assignment: the result of `get_pipeline_stage_assignment`, with a stage
                 for each layer. A Sequential model also takes a list of stages.
 
         Raises:

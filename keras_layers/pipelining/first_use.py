@@ -20,7 +20,7 @@ def learn_stages(model: IPUModel, element_spec: Any, training: bool) -> None:
 
     Args:
         model: an extended model.
-        element_spec: what is known of the elements of its dataset.
+        element_spec: specs of the dataset's elements, as far as known.
         training: whether it is run by `fit`.
 
     Raises:

@@ -104,7 +104,7 @@ def input_tensors(model: Any, x: Any) -> list[Any]:
 
     Args:
         model: a Keras model.
-        x: what it is called with.
+        x: the inputs of its call.
     """
     return list(model._flatten_to_reference_inputs(x) if _has_inputs(model) else tf.nest.flatten(x))
 
@@ -143,9 +143,9 @@ class _Builder:
         Args:
             model: the model.
             elements: its assignment.
-            inputs: what goes into it, flattened.
+            inputs: its inputs, flattened.
             masks: masks that it is called with, one for each input, or None.
-            training: what it is called with.
+            training: the `training` argument of its call.
             node: its call, in another model.
 
         Returns:

@@ -31,7 +31,7 @@ def graph(model: Any, node: Any = None, doing: str = "get") -> LayerGraph:
     Args:
         model: the model.
         node: the call of it, for a model in another model.
-        doing: what an error says cannot be done with the stages.
+        doing: the refused use of the stages, for errors.
     """
     if is_functional(model):
         return model_types.functional_graph(model)
@@ -76,7 +76,7 @@ def listed(model: Any, node: Any = None, doing: str = "get") -> list[Any]:
     Args:
         model: any Keras model.
         node: the call of it, for a model in another model.
-        doing: what an error says cannot be done with the stages.
+        doing: the refused use of the stages, for errors.
 
     Raises:
         RuntimeError: If the layers of a subclass of `Model` are not known yet.

@@ -96,7 +96,7 @@ def check_elements(model: Any, given: Sequence[Any], expected: Sequence[Any]) ->
 
     Args:
         model: a Sequential model.
-        given: what a user passed.
+        given: the user's argument.
         expected: elements for all of its layers.
 
     Raises:
@@ -260,7 +260,7 @@ def subclass_graph(model: Any, doing: str = "get") -> LayerGraph:
 
     Args:
         model: a subclass of `Model`.
-        doing: what an error says cannot be done with the stages.
+        doing: the refused use of the stages, for errors.
 
     Raises:
         RuntimeError: If it has not been built.
@@ -305,7 +305,7 @@ def check_mode(model: Any, training: bool) -> None:
 
     Args:
         model: a subclass of `Model`.
-        training: what is passed as `training`.
+        training: the `training` argument.
 
     Raises:
         ValueError: If other layers are called than without a value for `training`.

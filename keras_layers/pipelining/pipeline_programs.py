@@ -33,7 +33,7 @@ def check(model: IPUModel, mode: str) -> None:
 
     Args:
         model: a pipelined model.
-        mode: what was called: "fit", "evaluate" or "predict".
+        mode: the method called: "fit", "evaluate" or "predict".
 
     Raises:
         RuntimeError: If its class overrides what stages are made of; if a stage has no layer; or

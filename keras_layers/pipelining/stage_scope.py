@@ -171,7 +171,7 @@ def check_stage(stage: Any) -> None:
     """Checks the number of a stage.
 
     Args:
-        stage: what a user passed.
+        stage: the user's argument.
 
     Raises:
         ValueError: If it is no integer, or negative.

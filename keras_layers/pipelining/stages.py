@@ -138,7 +138,7 @@ class LayerMetrics:
         """Sets the results of the metrics, in their order; a context.
 
         Args:
-            results: what `take` returned for all stages, passed on.
+            results: the result of `take` for all stages, passed on.
 
         Yields:
             Nothing.

@@ -16,7 +16,7 @@ def from_user(model: Any, given: Any) -> list[Any]:
 
     Args:
         model: a Keras model.
-        given: what `listing.listed` returns for it, with stages; for a Sequential model stages
+        given: the result of `listing.listed` for it, with stages; for a Sequential model stages
             also.
 
     Raises:
@@ -49,7 +49,7 @@ def check_elements(model: Any, given: Sequence[Any], expected: Sequence[Any]) ->
 
     Args:
         model: the model.
-        given: what a user passed.
+        given: the user's argument.
         expected: elements for all of its layers.
 
     Raises:

@@ -31,7 +31,7 @@ def build(arguments: PipelineArguments) -> ops.Operation:
     """Builds the loop of a pipeline.
 
     Args:
-        arguments: what the user asked for.
+        arguments: the user's arguments.
 
     Returns:
         The operation that runs it.

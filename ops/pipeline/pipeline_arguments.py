@@ -62,8 +62,8 @@ def stage_devices(
     """Returns for each stage the IPU of each of its functions, or `ALL_IPUS`.
 
     Args:
-        device_mapping: what the user passed, or None for one IPU after the other.
-        computational_stages: what the user passed.
+        device_mapping: the user's argument, or None for one IPU after the other.
+        computational_stages: the user's argument.
         serialization: Mini-batches in one execution of a stage.
 
     Raises:
@@ -129,7 +129,7 @@ def resolved(devices: tuple[tuple[int, ...], ...], highest: int) -> tuple[tuple[
     """Returns for each stage the IPUs that it is on.
 
     Args:
-        devices: what `stage_devices` returned.
+        devices: the result of `stage_devices`.
         highest: the highest IPU that ops of the stages name.
     """
     ipus = range(max(highest, *(ipu for members in devices for ipu in members), 0) + 1)
@@ -242,7 +242,7 @@ def repetitions(name: str, count: Any, per_execution: Any = 1) -> Any:
 
     Args:
         name: name of the argument.
-        count: what the user passed.
+        count: the user's argument.
         per_execution: how many iterations of a loop each time takes.
 
     Raises:

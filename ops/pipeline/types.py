@@ -22,7 +22,7 @@ def checked_output(name: str, document: str, *checks: Callable[[str, Any, Any], 
 
     Args:
         name: its name.
-        document: what it is.
+        document: its description.
         *checks: functions of the name, the value, and the object it is set on, in this order.
     """
 
@@ -125,7 +125,7 @@ def check_complete(output: Any) -> None:
     """Checks that an output has all that training needs.
 
     Args:
-        output: what the optimizer function returned.
+        output: the result of the optimizer function.
 
     Raises:
         RuntimeError: If a Keras optimizer is not told what to train.
@@ -258,8 +258,9 @@ class OptimizerFunctionOutput:
             compute_gradients_kwargs: keyword arguments for `compute_gradients`.
             apply_gradients_args: positional arguments for `apply_gradients`, after the pairs.
             apply_gradients_kwargs: keyword arguments for `apply_gradients`.
-            variables: what a Keras optimizer trains. With an optimizer of TensorFlow 1 these are
-                all trainable variables, or the `var_list` of `compute_gradients_kwargs`.
+            variables: the variables that a Keras optimizer trains. With an optimizer of TensorFlow
+                1 these are all trainable variables, or the `var_list` of
+                `compute_gradients_kwargs`.
             tape: a `tf.GradientTape` that is recording the stages, for a Keras optimizer. Trained
                 is what it has watched. A `GradientCaptureTape` is the capture context as well.
             gradient_capture_context: context for captured gradients. They are passed to

@@ -27,7 +27,7 @@ def ipu_dropout(
         input: the tensor.
         rate: the probability that an element is dropped.
         seed: two integers that fix the mask, or None.
-        noise_shape: shape of the mask; that of the tensor if None.
+        noise_shape: shape of the mask; the tensor's shape if None.
         name: name for the op.
     """
     return rand_ops.dropout(input, rate, noise_shape, seed, name)

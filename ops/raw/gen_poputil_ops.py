@@ -93,8 +93,8 @@ def ipu_print_tensor(input: Any, tensor_name: str = "", name: str | None = None)
 
     Args:
         input: the tensor.
-        tensor_name: what is printed before it.
-        name: what is printed before it, if `tensor_name` is empty.
+        tensor_name: the text printed before it.
+        name: the text printed before it, if `tensor_name` is empty.
 
     Returns:
         The operation.

@@ -120,8 +120,8 @@ class LSTMCell:
     """A time step of an LSTM; states are h and c, the input is the inputs' part of the gates.
 
     Args:
-        activation: name of that of the candidate and the output.
-        recurrent_activation: name of that of the gates.
+        activation: name of the activation of candidate and output.
+        recurrent_activation: name of the activation of the gates.
     """
 
     activation: str
@@ -141,8 +141,8 @@ class GRUCell:
     """A time step of a GRU; the state is h, the input is the inputs' part of the gates.
 
     Args:
-        activation: name of that of the candidate.
-        recurrent_activation: name of that of the gates.
+        activation: name of the activation of the candidate.
+        recurrent_activation: name of the activation of the gates.
         reset_after: whether the reset gate is applied after the product with the state.
     """
 

@@ -32,7 +32,7 @@ def differentiable(
             to be kept for `backward`.
         backward: called with `static`, the arguments, what `forward` returned, and the gradients of
             the results. Returns the gradients of the arguments.
-        static: what else the two need; equal values give equal computations.
+        static: further arguments of both; equal values give equal computations.
         arguments: tensors of floating-point numbers.
         results: how many there are.
 
@@ -74,7 +74,7 @@ def without_gradient(x: tf.Tensor, layer: str) -> tf.Tensor:
     """Returns a tensor that has no gradient.
 
     Args:
-        x: what a layer computed for inference.
+        x: results of a layer in inference.
         layer: name of the layer, for the error that asking for the gradient raises.
     """
 
@@ -134,7 +134,7 @@ class Cell(Protocol):
         """Makes the next states, `[batch, units]` each.
 
         Args:
-            inputs: what the sequences have at this time.
+            inputs: the sequences' values at this time.
             states: the states before.
             product: multiplies by weights. It is called once for each, in their order.
         """
