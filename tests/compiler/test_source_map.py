@@ -83,7 +83,7 @@ def test_the_line_that_is_running() -> None:
     assert found.path == f"{__file__}:{found.line} ({found.function})"
 
 
-def test_a_location_is_shown_by_file_name_and_line() -> None:
+def test_location_is_shown_by_file_name_and_line() -> None:
     location = SourceLocation("/home/me/train.py", 12, "step")
     assert (str(location), location.path) == ("train.py:12 (step)", "/home/me/train.py:12 (step)")
 
@@ -167,7 +167,7 @@ def test_ops_in_loops_branches_calls_and_autograph_loops() -> None:
     assert _found("Exp") == (name, line_of(_called.python_function, "tf.exp"))
 
 
-def test_gradients_outside_of_programs_are_where_they_were_asked_for() -> None:
+def test_gradients_outside_programs_stay_where_requested() -> None:
     @tf.function
     def step(x: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
@@ -217,7 +217,7 @@ def _gradient_of_tensorflow_1(x: tf.Tensor) -> tf.Tensor:
         (_gradient_of_tensorflow_1, "MatMul", (_gradient_of_tensorflow_1, "tf.matmul")),
     ],
 )
-def test_gradients_in_programs_have_the_line_of_the_forward_op(
+def test_gradients_in_programs_have_line_of_forward_op(
     function: Callable[..., tf.Tensor], op_type: str, line: tuple[object, str]
 ) -> None:
     with trace.cluster_scope():
@@ -237,7 +237,7 @@ def test_gradients_in_programs_have_the_line_of_the_forward_op(
         assert origin.location.line == line_of(*line)
 
 
-def test_the_inside_of_a_keras_layer_is_the_line_that_calls_the_layer() -> None:
+def test_keras_layer_ops_have_line_of_layer_call() -> None:
     layer = keras.layers.Dense(3)
     layer.build([None, 4])
 
@@ -274,7 +274,7 @@ def test_an_op_that_was_renamed_for_a_result() -> None:
     assert origin.location.line == line_of(program, "tf.multiply")
 
 
-def test_the_op_of_a_running_program_has_its_line() -> None:
+def test_op_of_a_running_program_has_its_line() -> None:
     concrete = _traced()
     sources = SourceMap(concrete.graph, concrete.function_def.signature.name)
     (name,) = (op.name for op in concrete.graph.get_operations() if op.type == "Sum")
@@ -290,16 +290,16 @@ def test_an_op_of_a_pass_has_no_source() -> None:
     assert SourceMap(concrete.graph, name).lookup(name, "added_by_a_pass") is None
 
 
-def test_ops_of_a_graph_of_tensorflow_1_have_lines() -> None:
+def test_ops_of_graph_of_tensorflow_1_have_lines() -> None:
     with tf.Graph().as_default() as graph:
         op = tf.constant(1.0, name="made_here").op
     location = SourceMap(graph).lookup("", "made_here")
     assert location == source_of(op)
     assert location is not None
-    assert location.function == "test_ops_of_a_graph_of_tensorflow_1_have_lines"
+    assert location.function == "test_ops_of_graph_of_tensorflow_1_have_lines"
 
 
-def test_declared_lines_and_layers_are_those_of_all_ops_in_their_scope() -> None:
+def test_declared_lines_and_layers_cover_scope() -> None:
     location = SourceLocation("model.py", 7, "build")
     with tf.Graph().as_default() as graph:
         with tf.name_scope("layer"):

@@ -67,7 +67,7 @@ def test_classes_stand_where_named(name, folders):
     )
 
 
-@pytest.mark.parametrize("name", sorted({*NOUNS, *SHARED} - {"OpKind"}))
+@pytest.mark.parametrize("name", sorted({*NOUNS, *SHARED}))
 def test_shared_names_are_listed(name):
     folders = SHARED.get(name, [])
     places = _classes().get(name, [])

@@ -58,7 +58,7 @@ def test_a_script_is_no_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     assert notebook.cell_of(CELL) is None
 
 
-def test_ipython_in_a_terminal_is_no_notebook_but_has_cells(
+def test_ipython_terminal_has_cells_but_no_notebook(
     displays: list[Handle], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell = types.SimpleNamespace(compile=Compiler())
@@ -67,7 +67,7 @@ def test_ipython_in_a_terminal_is_no_notebook_but_has_cells(
     assert notebook.cell_of(CELL) == "In[3]"
 
 
-def test_ipython_that_is_imported_by_a_script_changes_nothing(
+def test_ipython_that_is_imported_by_script_changes_nothing(
     displays: list[Handle], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: None)
@@ -75,13 +75,13 @@ def test_ipython_that_is_imported_by_a_script_changes_nothing(
     assert notebook.cell_of(CELL) is None
 
 
-def test_lines_of_a_notebook_are_those_of_its_cells(displays: list[Handle]) -> None:
+def test_lines_of_notebook_are_those_of_its_cells(displays: list[Handle]) -> None:
     assert notebook.is_running()
     assert str(SourceLocation(CELL, 4, "stage")) == "In[3]:4 (stage)"
     assert str(SourceLocation("/home/user/train.py", 4, "stage")) == "train.py:4 (stage)"
 
 
-def test_a_compilation_is_a_bar_that_moves_in_its_place(
+def test_compilation_is_bar_that_moves_in_its_place(
     displays: list[Handle], capsys: pytest.CaptureFixture[str]
 ) -> None:
     progress = Progress("cluster<1>", 4, "auto")

@@ -21,7 +21,7 @@ from tensorflow_ipu.compiler.ir.function_nodes import result_names, topological
 from tensorflow_ipu.compiler.ir.program import Program, functions_run_by
 
 
-class Op(Protocol):
+class FlowOp(Protocol):
     """An op of a function."""
 
     @property
@@ -41,8 +41,8 @@ class Op(Protocol):
         """The functions it runs; of a loop, the condition and the body."""
 
 
-_Op = TypeVar("_Op", bound=Op)
-_Op_co = TypeVar("_Op_co", bound=Op, covariant=True)
+_Op = TypeVar("_Op", bound=FlowOp)
+_Op_co = TypeVar("_Op_co", bound=FlowOp, covariant=True)
 _Value = TypeVar("_Value")
 _Known = TypeVar("_Known", bound=Hashable)
 

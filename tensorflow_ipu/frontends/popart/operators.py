@@ -139,7 +139,7 @@ def _internal() -> dict[OperatorIdentifier, OpDefinition]:
     found = {}
     for kind in kinds.all_kinds():
         added = []
-        if kind.gradient is kinds.Gradient.DERIVED:
+        if kind.gradient is kinds.GradientRule.DERIVED:
             added.append(f"{kind.type}Grad")
         if kind.type in _IN_PLACE:
             added.append(f"{kind.type}Inplace")
@@ -148,11 +148,11 @@ def _internal() -> dict[OperatorIdentifier, OpDefinition]:
     return found
 
 
-def _identifier(kind: kinds.OpKind) -> OperatorIdentifier:
+def _identifier(kind: kinds.RegisteredOp) -> OperatorIdentifier:
     return OperatorIdentifier(kind.domain or "ai.onnx", kind.type, kind.since)
 
 
-def _definition(kind: kinds.OpKind) -> OpDefinition:
+def _definition(kind: kinds.RegisteredOp) -> OpDefinition:
     made = OpDefinition.__new__(OpDefinition)
     made.attributes = {name: OpAttribute(".*") for name in sorted(kind.attributes)}
     schema = kinds.schema_of(kind)

@@ -40,7 +40,7 @@ _layers = tf.keras.layers
         ("loss/SparseSoftmaxCrossEntropyWithLogits/Const", "loss"),
     ],
 )
-def test_the_layer_path_is_read_from_the_name_of_an_op(name: str, layer: str) -> None:
+def test_layer_path_is_read_from_name_of_op(name: str, layer: str) -> None:
     assert path(name) == layer
 
 
@@ -83,7 +83,7 @@ def test_losses_of_keras_have_their_own_name() -> None:
         (["total:0"], KerasFrames(0, "metrics"), "metrics"),
     ],
 )
-def test_variables_without_a_scope_are_named_by_their_reader(
+def test_variables_without_scope_are_named_by_their_reader(
     variables: list[str], keras: KerasFrames, layer: str
 ) -> None:
     layers = LayerNames(variables)
@@ -106,7 +106,7 @@ def test_scopes_of_a_model_are_left_out() -> None:
     assert layers.of_op("other/dense/MatMul") == "other/dense"
 
 
-def test_a_variable_without_a_scope_belongs_to_its_first_reader() -> None:
+def test_variable_without_scope_belongs_to_its_first_reader() -> None:
     layers = LayerNames(["w:0"])
     layers.learn("block/MatMul/ReadVariableOp", "w:0")
     layers.learn("later/MatMul/ReadVariableOp", "w:0")
@@ -114,7 +114,7 @@ def test_a_variable_without_a_scope_belongs_to_its_first_reader() -> None:
 
 
 @pytest.mark.parametrize("optimizer, states", [("adam", 2), ("sgd", 1)])
-def test_ops_of_a_keras_model_have_the_names_of_its_layers(optimizer: str, states: int) -> None:
+def test_keras_ops_have_names_of_layers(optimizer: str, states: int) -> None:
     keras_models.seed()
     with keras_models.strategy(1).scope():
         model = tf.keras.Sequential(

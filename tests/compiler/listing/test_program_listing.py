@@ -109,7 +109,7 @@ def test_reading_rows_counts_rows_and_slots_only() -> None:
     assert (momentum.bytes_in, momentum.bytes_out) == (72 + 4 + 4 + 2 * 72, 2 * 72)
 
 
-def test_a_loop_is_listed_after_its_op_with_trip_count_and_runs() -> None:
+def test_loop_follows_its_op_with_trip_count() -> None:
     def program(x: tf.Tensor) -> tf.Tensor:
         for _ in tf.range(2, 17, 5):
             x = tf.tanh(x)
@@ -165,7 +165,7 @@ def test_maximum_iterations_bound_a_loop_of_constant_length() -> None:
     assert _only(_list(program, tf.TensorSpec([1])), "StatelessWhile").trip_count == 6
 
 
-def test_the_loop_of_a_gradient_runs_as_often_as_its_forward_loop() -> None:
+def test_gradient_loop_runs_as_often_as_forward_loop() -> None:
     def program(x: tf.Tensor) -> tf.Tensor:
         y = tf.while_loop(lambda i, _: i < 7, lambda i, y: (i + 1, tf.tanh(y)), (0, x))[1]
         return tf.gradients(y, x)[0]
@@ -176,7 +176,7 @@ def test_the_loop_of_a_gradient_runs_as_often_as_its_forward_loop() -> None:
     assert _only(records, "TanhGrad").runs == 7
 
 
-def test_a_count_that_is_data_is_unknown_and_counted_once() -> None:
+def test_count_data_is_unknown_and_counted_once() -> None:
     def program(x: tf.Tensor, n: tf.Tensor) -> tf.Tensor:
         return tf.while_loop(lambda i, _: i < n, lambda i, y: (i + 1, y * 2.0), (0, x))[1]
 
@@ -188,7 +188,7 @@ def test_a_count_that_is_data_is_unknown_and_counted_once() -> None:
     assert "1 loops of unknown trip count" in format_listing(records)
 
 
-def test_nested_loops_and_calls_multiply_and_constants_pass_into_them() -> None:
+def test_nested_loops_multiply_and_constants_pass_in() -> None:
     @tf.function
     def inner(x: tf.Tensor, n: tf.Tensor) -> tf.Tensor:
         return tf.while_loop(lambda i, _: i < n, lambda i, y: (i + 1, tf.exp(y)), (0, x))[1]
@@ -252,7 +252,7 @@ def _sharding(*devices: int) -> attr_value_pb2.AttrValue:
     return attr_value_pb2.AttrValue(s=sharding.SerializeToString())
 
 
-def test_ipus_are_inherited_from_the_calling_op_and_the_host_is_none() -> None:
+def test_ipus_are_inherited_and_host_is_none() -> None:
     def program(x: tf.Tensor) -> tf.Tensor:
         return tf.while_loop(
             lambda i, _: i < 2, lambda i, y: (i + 1, tf.exp(tf.sin(tf.cos(y)))), (0, x)
@@ -283,7 +283,7 @@ def test_ipus_are_inherited_from_the_calling_op_and_the_host_is_none() -> None:
     }
 
 
-def test_order_is_topological_whatever_the_order_of_the_definition() -> None:
+def test_order_is_topological_whatever_order_of_definition() -> None:
     concrete = tf.function(lambda x: tf.exp(tf.sin(tf.cos(x)))).get_concrete_function(
         tf.TensorSpec([1])
     )
@@ -317,7 +317,7 @@ def test_batch_norm_has_static_sizes() -> None:
     assert (norm.flops, norm.flops_label) == (7 * 96, "modelled")
 
 
-def test_loops_of_control_flow_v1_are_nested_and_not_counted() -> None:
+def test_control_flow_v1_loops_nest_without_counts() -> None:
     with tf.Graph().as_default() as graph:
         x = tf.compat.v1.placeholder(tf.float32, [2], name="x")
         tf.compat.v1.disable_control_flow_v2()
@@ -352,7 +352,7 @@ def test_sources_are_asked_for() -> None:
         (None, (), "Expected 1 arguments"),
     ],
 )
-def test_a_wrong_entry_or_number_of_arguments_is_refused(
+def test_wrong_entry_or_number_of_arguments_is_refused(
     entry: str | None, arguments: tuple[ArgumentSpec, ...], phrase: str
 ) -> None:
     concrete = tf.function(lambda x: tf.exp(x)).get_concrete_function(tf.TensorSpec([1]))
@@ -380,7 +380,7 @@ def test_recursion_is_refused() -> None:
         list_ops(library, name, _arguments(concrete))
 
 
-def test_the_listing_does_not_depend_on_the_calling_context() -> None:
+def test_listing_does_not_depend_on_the_calling_context() -> None:
     concrete = tf.function(lambda x: tf.exp(x)).get_concrete_function(tf.TensorSpec([1]))
     library, name, arguments = _library(concrete), concrete.name.decode(), _arguments(concrete)
     expected = list_ops(library, name, arguments)

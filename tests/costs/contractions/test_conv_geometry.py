@@ -43,13 +43,13 @@ def test_the_geometry_of_a_forward_convolution_is_read():
         ("Filter", [(2, 10, 10, 6), (4,), (2, 5, 5, 8)], [(3, 3, 6, 8)]),
     ],
 )
-def test_the_geometry_of_gradients_is_that_of_the_convolution(kind, inputs, outputs):
+def test_geometry_of_gradients_is_that_of_the_convolution(kind, inputs, outputs):
     read = geometry(op(f"Conv2DBackprop{kind}", inputs, outputs, strides=[1, 2, 2, 1]))
     assert read[2:] == (2, (10, 10), (5, 5), (3, 3), (2, 2), (1, 1), 1, 6, 8)
     assert read.kind == kind.lower()
 
 
-def test_a_depthwise_convolution_has_a_group_for_each_channel():
+def test_depthwise_convolution_has_a_group_for_each_channel():
     read = geometry(op("DepthwiseConv2dNative", [(1, 4, 4, 6), (3, 3, 6, 2)], [(1, 4, 4, 12)]))
     assert (read.groups, read.inputs, read.outputs) == (6, 1, 2)
 

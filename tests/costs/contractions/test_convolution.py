@@ -111,7 +111,7 @@ def test_share_of_peak_of_a_large_convolution(op_type):
     assert 0.35 < geometry(op).macs / (64 * BOW.tiles * cost.cycles) < 0.8
 
 
-def test_few_input_channels_do_not_waste_most_of_the_unit():
+def test_few_input_channels_waste_little_of_unit():
     shape = (16, 224, 224, 3), (7, 7, 3, 64), (16, 112, 112, 64)
     op = spec("Conv2D", *shape, strides=2)
     # 3 of 16 channels would be 19 % at best; kernel positions fill up the rest.
@@ -133,7 +133,7 @@ def test_strides_cost_what_they_compute():
 
 
 @pytest.mark.parametrize("kind", ["", "BackpropInput", "BackpropFilter"])
-def test_groups_of_16_channels_fill_the_unit_and_single_channels_do_not(kind):
+def test_groups_of_16_channels_fill_unit(kind):
     def cycles(op_type, filters):
         op = spec(op_type + kind, (8, 56, 56, 256), filters, (8, 56, 56, 256))
         return convolution(op, RESOURCES).compute

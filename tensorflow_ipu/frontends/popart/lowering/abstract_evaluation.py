@@ -15,12 +15,12 @@ from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.debug_info import named
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering import training
-from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering, Value
+from tensorflow_ipu.frontends.popart.lowering.graphs import NodeLowering, Value
 from tensorflow_ipu.frontends.popart.lowering.services import ProgramServices
 from tensorflow_ipu.frontends.popart.model import imports
 from tensorflow_ipu.frontends.popart.model.imports import Model
 from tensorflow_ipu.frontends.popart.ops import kinds
-from tensorflow_ipu.frontends.popart.ops.kinds import Context, Gradient, Numerics, OpKind
+from tensorflow_ipu.frontends.popart.ops.kinds import Context, GradientRule, Numerics, RegisteredOp
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.util.notices import warn_once
 
@@ -79,7 +79,7 @@ def _follow(
     """Goes back from tensors whose gradients are asked for."""
     fed = set(sources)
     for node in nodes:
-        is_cut = _kind(node, opsets).gradient is Gradient.CUT
+        is_cut = _kind(node, opsets).gradient is GradientRule.CUT
         if not is_cut and fed.intersection(imports.taken_by(node)):
             fed.update(node.output)
     makers = {name: _kind(node, opsets) for node in nodes for name in node.output}
@@ -92,12 +92,12 @@ def _follow(
             for name in fed.intersection(imports.taken_by(node))
             if _flows(node, kind, name, makers.get(name), type_of)
         }
-        if behind and kind.gradient is Gradient.REFUSED:
+        if behind and kind.gradient is GradientRule.REFUSED:
             raise popart_exception(
                 f"{kind.type} does not have a valid grad op, and {named(node)} is between the loss "
                 "and what is trained. Detach what it makes, or its inputs."
             )
-        if behind and kind.gradient is Gradient.NONE:
+        if behind and kind.gradient is GradientRule.NONE:
             warn_once(
                 "No gradient flows through %s: what is behind it is not trained.", named(node)
             )
@@ -120,7 +120,7 @@ def _check_patterns(node: onnx.NodeProto, behind: set[str], off: frozenset[str])
             )
 
 
-def _kind(node: onnx.NodeProto, opsets: Mapping[str, int]) -> OpKind:
+def _kind(node: onnx.NodeProto, opsets: Mapping[str, int]) -> RegisteredOp:
     domain = "" if node.domain == "ai.onnx" else node.domain
     return kinds.find(domain, node.op_type, opsets.get(domain, 1))
 
@@ -130,7 +130,11 @@ def _graphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 
 
 def _flows(
-    node: onnx.NodeProto, kind: OpKind, name: str, maker: OpKind | None, type_of: _TypeOf
+    node: onnx.NodeProto,
+    kind: RegisteredOp,
+    name: str,
+    maker: RegisteredOp | None,
+    type_of: _TypeOf,
 ) -> bool:
     """Returns whether a gradient of a node's output makes one of an input.
 
@@ -142,7 +146,7 @@ def _flows(
         return True
     own, made = type_of(name), type_of(node.output[0]) if node.output else None
     if own is None:
-        return maker is None or maker.gradient is not Gradient.REFUSED
+        return maker is None or maker.gradient is not GradientRule.REFUSED
     return bool(own.is_floating or (made is not None and not made.is_floating))
 
 
@@ -196,7 +200,7 @@ def evaluate(
             services,
             differentiated=frozenset(differentiated),
         )
-        lowering = Lowering(model.opsets, context)
+        lowering = NodeLowering(model.opsets, context)
         for name, info in model.inputs.items():
             type_ = datatypes.of_member(info.dataType())
             placeholder = tf.compat.v1.placeholder(type_.tf, info.shape())
@@ -225,7 +229,7 @@ def _weight(model: Model, name: str, array: np.ndarray, replicas: int) -> Value:
     return Value(tf.compat.v1.placeholder(array.dtype, shape), is_weight=True)
 
 
-def _tracked(lowering: Lowering, model: Model, trained: training.Training) -> tuple[str, ...]:
+def _tracked(lowering: NodeLowering, model: Model, trained: training.Training) -> tuple[str, ...]:
     """Returns the tensors whose gradients the loss scale follows: those that lead to the loss."""
     settings = trained.scale
     if settings is None:
@@ -241,7 +245,7 @@ def _tracked(lowering: Lowering, model: Model, trained: training.Training) -> tu
 
 
 def _gradients(
-    lowering: Lowering,
+    lowering: NodeLowering,
     model: Model,
     trained: training.Training,
     wanted: Sequence[str],
@@ -290,7 +294,7 @@ def types_of_node(
     if node.op_type in _RULES:
         return _RULES[node.op_type](node, type_of(node.input[0]))
     with tf.Graph().as_default():
-        lowering = Lowering(opsets, Context(services=ProgramServices()), knows_weights=False)
+        lowering = NodeLowering(opsets, Context(services=ProgramServices()), knows_weights=False)
         for name in imports.taken_by(node):
             type_ = type_of(name)
             if type_ is not None:

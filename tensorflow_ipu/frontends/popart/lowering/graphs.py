@@ -1,4 +1,4 @@
-"""`Lowering`: puts the nodes of a graph, and of graphs inside it, into a TensorFlow function."""
+"""`NodeLowering`: puts the nodes of a graph, and of inner graphs, into a TensorFlow function."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tensorflow_ipu.frontends.popart import (
     ops,  # noqa: F401 - fills the table
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
-from tensorflow_ipu.frontends.popart.lowering.schedules import PLAIN, Schedule
+from tensorflow_ipu.frontends.popart.lowering.schedules import PLAIN, ModelPlacement
 from tensorflow_ipu.frontends.popart.lowering.services import InnerServices
 from tensorflow_ipu.frontends.popart.ops import kinds, texts
 from tensorflow_ipu.frontends.popart.ops.effects import runs_effects
-from tensorflow_ipu.frontends.popart.ops.kinds import Context, Gradient, Made, OpKind
+from tensorflow_ipu.frontends.popart.ops.kinds import Context, GradientRule, Made, RegisteredOp
 from tensorflow_ipu.frontends.popart.ops.texts import unknown_input
 from tensorflow_ipu.util.notices import warn_once
 
@@ -77,7 +77,7 @@ _OWN_NODE = re.compile(r" for '\{\{node .*", re.DOTALL)
 
 
 def handled(
-    kind: OpKind,
+    kind: RegisteredOp,
     node: onnx.NodeProto,
     arguments: Sequence[Any],
     attributes: Mapping[str, Any],
@@ -129,7 +129,7 @@ def _refused_types(arguments: Sequence[Any]) -> list[Any]:
 
 
 def _as_floats(
-    kind: OpKind, arguments: Sequence[Any], attributes: Mapping[str, Any], dtype: Any
+    kind: RegisteredOp, arguments: Sequence[Any], attributes: Mapping[str, Any], dtype: Any
 ) -> list[Any]:
     """Returns the outputs of an op of float32, in the type that it does not take."""
     wide = [
@@ -147,7 +147,7 @@ class LoweredGraph:
         graph: The graph.
     """
 
-    def __init__(self, graph: onnx.GraphProto, parent: Lowering) -> None:
+    def __init__(self, graph: onnx.GraphProto, parent: NodeLowering) -> None:
         """Takes the graph.
 
         Args:
@@ -198,7 +198,7 @@ class LoweredGraph:
         """
         return tf.group(*self._lowered(tensors, 0).services.effects)
 
-    def _lowered(self, tensors: Sequence[Any], iteration: Any) -> Lowering:
+    def _lowered(self, tensors: Sequence[Any], iteration: Any) -> NodeLowering:
         lowering = self._parent.child(InnerServices(self._parent.services, iteration))
         for name, tensor in zip(self.input_names, tensors):
             lowering.values[name] = tensor if isinstance(tensor, Value) else Value(tensor)
@@ -218,7 +218,7 @@ _OF_ONE_TYPE = frozenset(
 _SMALL = 256
 
 
-class Lowering:
+class NodeLowering:
     """Puts the nodes of a graph into the function in scope, in the order of the model.
 
     Attributes:
@@ -229,8 +229,8 @@ class Lowering:
         self,
         opsets: Mapping[str, int],
         context: Context,
-        schedule: Schedule = PLAIN,
-        parent: Lowering | None = None,
+        schedule: ModelPlacement = PLAIN,
+        parent: NodeLowering | None = None,
         knows_weights: bool = True,
     ) -> None:
         """Starts with no values.
@@ -309,7 +309,7 @@ class Lowering:
         made = self._made.get(tensor_id)
         return [] if made is None else [name for name in made.node.input if name]
 
-    def as_numbers(self, tensor_ids: Iterable[str]) -> Lowering:
+    def as_numbers(self, tensor_ids: Iterable[str]) -> NodeLowering:
         """Returns the same nodes with integers as real numbers, so that gradients flow.
 
         Args:
@@ -318,7 +318,7 @@ class Lowering:
         Returns:
             A lowering whose values are those of these tensors and of what nodes make of them.
         """
-        numbers = Lowering(self._opsets, self._context, self._schedule, self)
+        numbers = NodeLowering(self._opsets, self._context, self._schedule, self)
         wanted = set(tensor_ids)
         for name in wanted:
             tensor = tf.cast(self.tensor(name), tf.float32)
@@ -349,21 +349,21 @@ class Lowering:
         """Returns a graph that can take tensors of this one."""
         return LoweredGraph(graph, self)
 
-    def child(self, services: Any) -> Lowering:
+    def child(self, services: Any) -> NodeLowering:
         """Returns the lowering of a graph inside this one.
 
         Args:
             services: what its ops get from the program.
         """
         context = dataclasses.replace(self._context, services=services)
-        return Lowering(self._opsets, context, self._schedule, self)
+        return NodeLowering(self._opsets, context, self._schedule, self)
 
     @property
     def services(self) -> Any:
         """Seeds and effects of the program."""
         return self._context.services
 
-    def _results(self, kind: OpKind, node: onnx.NodeProto) -> list[Value]:
+    def _results(self, kind: RegisteredOp, node: onnx.NodeProto) -> list[Value]:
         """Returns the outputs of a node."""
         attributes = _attributes(kind, node)
         if kind.takes_context:
@@ -390,7 +390,7 @@ class Lowering:
             known = self._known_results(kind, node, inputs, attributes)
         return [Value(_with_gradient(kind, t), value) for t, value in zip(found, known)]
 
-    def _results_with_effects(self, kind: OpKind, node: onnx.NodeProto) -> list[Value]:
+    def _results_with_effects(self, kind: RegisteredOp, node: onnx.NodeProto) -> list[Value]:
         """Returns the outputs of a node whose subgraphs have effects, which come before them."""
         with tf.control_dependencies(self.services.ordered[-1:]):
             results = self._results(kind, node)
@@ -400,7 +400,7 @@ class Lowering:
 
     def _known_results(
         self,
-        kind: OpKind,
+        kind: RegisteredOp,
         node: onnx.NodeProto,
         inputs: Sequence[Value | None],
         attributes: Mapping[str, Any],
@@ -411,7 +411,9 @@ class Lowering:
             found = _compute(kind, node, self._arguments(kind, node, arrays), attributes)
             return [tensor.numpy() for tensor in found]
 
-    def _arguments(self, kind: OpKind, node: onnx.NodeProto, tensors: Sequence[Any]) -> list[Any]:
+    def _arguments(
+        self, kind: RegisteredOp, node: onnx.NodeProto, tensors: Sequence[Any]
+    ) -> list[Any]:
         """Returns the inputs of a node, known ones as arrays."""
         arguments = list(tensors)
         for position in kind.known:
@@ -419,7 +421,7 @@ class Lowering:
                 arguments[position] = self._known(kind, node, position)
         return arguments
 
-    def _known(self, kind: OpKind, node: onnx.NodeProto, position: int) -> Any:
+    def _known(self, kind: RegisteredOp, node: onnx.NodeProto, position: int) -> Any:
         """Returns the value of an input that has to be known."""
         value = self.value(node.input[position])
         if value.known is None:
@@ -451,7 +453,10 @@ def _are_known(values: Sequence[Value | None]) -> bool:
 
 
 def _compute(
-    kind: OpKind, node: onnx.NodeProto, arguments: Sequence[Any], attributes: Mapping[str, Any]
+    kind: RegisteredOp,
+    node: onnx.NodeProto,
+    arguments: Sequence[Any],
+    attributes: Mapping[str, Any],
 ) -> list[Any]:
     """Returns the outputs of a node; an error has the node in a note."""
     try:
@@ -465,7 +470,7 @@ def _compute(
     return list(found) if isinstance(found, (list, tuple)) else [found]
 
 
-def _attributes(kind: OpKind, node: onnx.NodeProto) -> dict[str, Any]:
+def _attributes(kind: RegisteredOp, node: onnx.NodeProto) -> dict[str, Any]:
     """Returns the attributes of a node as its op takes them.
 
     Raises:
@@ -484,7 +489,7 @@ def _attributes(kind: OpKind, node: onnx.NodeProto) -> dict[str, Any]:
     return found
 
 
-def _check_unknown(kind: OpKind, node: onnx.NodeProto, name: str) -> None:
+def _check_unknown(kind: RegisteredOp, node: onnx.NodeProto, name: str) -> None:
     """Refuses an attribute that changes the result of ONNX's op; others have no effect.
 
     Raises:
@@ -503,6 +508,6 @@ def _check_unknown(kind: OpKind, node: onnx.NodeProto, name: str) -> None:
     )
 
 
-def _with_gradient(kind: OpKind, tensor: Any) -> Any:
+def _with_gradient(kind: RegisteredOp, tensor: Any) -> Any:
     """Returns the output of an op with the gradient that PopART has."""
-    return tensor if kind.gradient is Gradient.DERIVED else tf.stop_gradient(tensor)
+    return tensor if kind.gradient is GradientRule.DERIVED else tf.stop_gradient(tensor)

@@ -19,7 +19,7 @@ IPU, STAGE, PHASE = "__ipu_number", "__pipeline_stage", "__execution_phase"
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class NodePlace:
     """Where a node runs.
 
     Attributes:
@@ -32,7 +32,7 @@ class Place:
 
 
 # By each output of a node; for one without outputs by what it takes.
-Places = Mapping[str, Place]
+Places = Mapping[str, NodePlace]
 
 
 def places_of(model: Model, options: SessionOptions, ipus: int) -> Places:
@@ -57,7 +57,7 @@ def places_of(model: Model, options: SessionOptions, ipus: int) -> Places:
         stages = _stages_of(model, nodes, numbers)
         _check_callees(model, nodes, numbers)
     return {
-        name: Place(number, stage)
+        name: NodePlace(number, stage)
         for node, number, stage in zip(nodes, numbers, stages)
         for name in _keys(node)
     }
@@ -81,7 +81,7 @@ def check_pipelining(options: SessionOptions, ipus: int) -> None:
         )
 
 
-def place_of(places: Places, node: onnx.NodeProto) -> Place | None:
+def place_of(places: Places, node: onnx.NodeProto) -> NodePlace | None:
     """Returns where a node runs; None for anywhere.
 
     Args:
@@ -125,14 +125,14 @@ def stage_ipus(places: Places) -> tuple[int, ...]:
     return tuple(found[stage] for stage in sorted(found))
 
 
-def homes_of(model: Model, places: Places) -> dict[str, Place]:
+def homes_of(model: Model, places: Places) -> dict[str, NodePlace]:
     """Returns where inputs and weights are used first, by id.
 
     Args:
         model: the model.
         places: where nodes run.
     """
-    homes: dict[str, Place] = {}
+    homes: dict[str, NodePlace] = {}
     for node in model.nodes:
         place = place_of(places, node)
         for name in taken_by(node) if place else ():

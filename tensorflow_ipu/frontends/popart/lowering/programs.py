@@ -1,4 +1,4 @@
-"""`Program`: a model as a Cluster, which loops over the micro-batches of a step."""
+"""`SessionProgram`: a model as a Cluster, which loops over the micro-batches of a step."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tensorflow_ipu.frontends.popart import attachment
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.enums import AnchorReturnTypeId, SyntheticDataMode
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering, Value
+from tensorflow_ipu.frontends.popart.lowering.graphs import NodeLowering, Value
 from tensorflow_ipu.frontends.popart.lowering.replica_groups import ReplicaVariables
 from tensorflow_ipu.frontends.popart.lowering.schedules import (
     PLAIN,
-    Schedule,
+    ModelPlacement,
     mark_options,
     update_scope,
 )
@@ -44,7 +44,7 @@ from tensorflow_ipu.ops.replication_ops import replication_index
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
+class StepDescription:
     """Description of one run of a program.
 
     Attributes:
@@ -70,7 +70,7 @@ class Step:
     infos: Mapping[str, TensorInfo]
     accumulation: int = 1
     replicas: int = 1
-    schedule: Schedule = PLAIN
+    schedule: ModelPlacement = PLAIN
     training: Training | None = None
     numerics: Numerics = Numerics()
     is_rounded_stochastically: bool = False
@@ -97,7 +97,7 @@ class MicroBatch:
 
     def __init__(
         self,
-        step: Step,
+        step: StepDescription,
         variables: Mapping[str, tf.Variable],
         replicated: ReplicaVariables,
         inputs: Inputs,
@@ -150,7 +150,7 @@ class MicroBatch:
 
     def _accumulated(
         self,
-        lowering: Lowering,
+        lowering: NodeLowering,
         update: Update,
         gradients: Mapping[str, Any],
         number: Any,
@@ -185,7 +185,7 @@ class MicroBatch:
         done = update.apply_accumulated()
         return [*done, *self._send_state(done)]
 
-    def _inferred(self, lowering: Lowering, number: Any) -> list[Any]:
+    def _inferred(self, lowering: NodeLowering, number: Any) -> list[Any]:
         """Puts the end of a micro-batch without training into the program."""
         done = [*self._send(lowering, {}, number, None), *self._side_effects(lowering)]
         return self._pipelined(done, "")
@@ -205,7 +205,7 @@ class MicroBatch:
             scale = LossScale(trained.scale, self._variables, trained.replicas)
         return Update(trained, self._variables, self._replicated, scale)
 
-    def _side_effects(self, lowering: Lowering) -> list[Any]:
+    def _side_effects(self, lowering: NodeLowering) -> list[Any]:
         """Adds the side effects of a micro-batch: writes of weights and of the seed."""
         services = self._services
         with tf.control_dependencies(_reads(lowering, self._step.model)):
@@ -219,7 +219,7 @@ class MicroBatch:
                 written.append(seed.assign(folded(self._seed, 0), read_value=False))
         return [*services.effects, *written, *self._running_statistics(lowering)]
 
-    def _running_statistics(self, lowering: Lowering) -> list[Any]:
+    def _running_statistics(self, lowering: NodeLowering) -> list[Any]:
         """Writes the running statistics of batch normalization into weights that hold them."""
         with tf.control_dependencies(_reads(lowering, self._step.model)):
             return [
@@ -232,7 +232,7 @@ class MicroBatch:
                 if node.input[position] in self._variables
             ]
 
-    def _lowered(self) -> Lowering:
+    def _lowered(self) -> NodeLowering:
         """Puts the nodes of the model into the function in scope."""
         model, step = self._step.model, self._step
         self._seed: Any = self._variables[SEED].read_value() if SEED in self._variables else None
@@ -244,7 +244,7 @@ class MicroBatch:
             self._services,
             differentiated=frozenset(self._differentiated_too),
         )
-        lowering = Lowering(model.opsets, context, step.schedule)
+        lowering = NodeLowering(model.opsets, context, step.schedule)
         with step.schedule.of_inputs():
             for name, tensor in self._inputs.read().items():
                 lowering.values[name] = Value(tensor)
@@ -269,12 +269,12 @@ class MicroBatch:
         anchored = [name[len(GRADIENT) :] for name in anchors if name.startswith(GRADIENT)]
         return [*anchored, *self._step.tracked]
 
-    def _differentiated(self, lowering: Lowering, update: Update) -> dict[str, Any]:
+    def _differentiated(self, lowering: NodeLowering, update: Update) -> dict[str, Any]:
         """Returns gradients of the loss by tensor: weights, anchored and tracked tensors."""
         return update.gradients(lowering, self._step.model.weights, self._differentiated_too)
 
     def _send(
-        self, lowering: Lowering, gradients: Mapping[str, Any], number: Any, done: Any
+        self, lowering: NodeLowering, gradients: Mapping[str, Any], number: Any, done: Any
     ) -> list[Any]:
         """Adds the sending of anchors in a micro-batch; weights are those after its update."""
         sent = []
@@ -329,7 +329,7 @@ class MicroBatch:
             ]
 
 
-def _reads(lowering: Lowering, model: Model) -> list[Any]:
+def _reads(lowering: NodeLowering, model: Model) -> list[Any]:
     """Returns the operations that read weights: updates come after them."""
     return [lowering.tensor(name).op for name in model.weights]
 
@@ -341,7 +341,7 @@ def _no_gradient(name: str) -> str:
     )
 
 
-class Program:
+class SessionProgram:
     """Program of a session on one device.
 
     Attributes:
@@ -353,7 +353,7 @@ class Program:
 
     def __init__(
         self,
-        step: Step,
+        step: StepDescription,
         weights: Mapping[str, np.ndarray],
         ordinal: int,
         variables: dict[str, tf.Variable] | None = None,

@@ -1,4 +1,4 @@
-"""`Schedule`: placement, stages, recomputation and memory of a program, as marks on ops.
+"""`ModelPlacement`: placement, stages, recomputation and memory of a program, as marks on ops.
 
 None of it changes values: where nodes run, which stage of a pipeline they are, what is computed
 again, and which memory variables are in.
@@ -29,7 +29,7 @@ from tensorflow_ipu.compiler.ir.program import (
     VARIABLE_ATTRIBUTE,
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.lowering.places import Place, Places, place_of, stage_ipus
+from tensorflow_ipu.frontends.popart.lowering.places import NodePlace, Places, place_of, stage_ipus
 from tensorflow_ipu.frontends.popart.options.planned import ProgramOptions
 from tensorflow_ipu.planner.workload import POPART
 from tensorflow_ipu.schedule import PipelineDescription, RecomputationMode
@@ -56,7 +56,7 @@ class Location:
 
 
 @dataclasses.dataclass(frozen=True)
-class Schedule:
+class ModelPlacement:
     """How a program is put on IPUs.
 
     Attributes:
@@ -70,7 +70,7 @@ class Schedule:
     """
 
     places: Places = dataclasses.field(default_factory=dict)
-    homes: Mapping[str, Place] = dataclasses.field(default_factory=dict)
+    homes: Mapping[str, NodePlace] = dataclasses.field(default_factory=dict)
     locations: Mapping[str, Location] = dataclasses.field(default_factory=dict)
     recomputes: bool = False
     offloads_activations: bool = False
@@ -184,11 +184,11 @@ class Schedule:
 
 
 #: One IPU, and nothing kept elsewhere.
-PLAIN = Schedule()
+PLAIN = ModelPlacement()
 
 
 @contextlib.contextmanager
-def at(place: Place | None) -> Iterator[None]:
+def at(place: NodePlace | None) -> Iterator[None]:
     """Places operations.
 
     Args:

@@ -18,7 +18,7 @@ from tensorflow_ipu.frontends.popart.enums import (
     ReductionType,
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering
+from tensorflow_ipu.frontends.popart.lowering.graphs import NodeLowering
 from tensorflow_ipu.frontends.popart.ops import layouts, texts
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import LOSS_SCALING_TENSOR, Optimizer
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
@@ -319,7 +319,7 @@ class Training:
 
 
 def gradients(
-    lowering: Lowering, training: Training, names: Iterable[str], scaling: Any
+    lowering: NodeLowering, training: Training, names: Iterable[str], scaling: Any
 ) -> dict[str, Any]:
     """Returns gradients of the loss by tensor, without those that do not lead to it.
 
@@ -356,7 +356,7 @@ def gradients(
 
 
 def _of_integers(
-    lowering: Lowering, loss: str, names: list[str], scaling: Any
+    lowering: NodeLowering, loss: str, names: list[str], scaling: Any
 ) -> dict[str, tf.Tensor]:
     """Returns gradients by integer tensors: as for real numbers, cast to integers."""
     if not names:
@@ -372,7 +372,9 @@ def _of_integers(
     }
 
 
-def _scaled_in_float(lowering: Lowering, loss: str, tensors: list[Any], scaling: Any) -> list[Any]:
+def _scaled_in_float(
+    lowering: NodeLowering, loss: str, tensors: list[Any], scaling: Any
+) -> list[Any]:
     """Returns gradients of a float16 loss times a scale that float16 may not hold.
 
     The node that makes the loss is differentiated without the scale; what comes out of it is

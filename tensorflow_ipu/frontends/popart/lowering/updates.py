@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.lowering import training as trainings
-from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering
+from tensorflow_ipu.frontends.popart.lowering.graphs import NodeLowering
 from tensorflow_ipu.frontends.popart.lowering.replica_groups import ReplicaVariables
 from tensorflow_ipu.frontends.popart.lowering.training import (
     ACCUMULATOR,
@@ -75,7 +75,7 @@ class Update:
         return f"Update[{len(self._training.trained)} weights]"
 
     def gradients(
-        self, lowering: Lowering, weights: Iterable[str], others: Sequence[str]
+        self, lowering: NodeLowering, weights: Iterable[str], others: Sequence[str]
     ) -> dict[str, Any]:
         """Returns gradients of the loss by tensor; see `training.gradients`.
 

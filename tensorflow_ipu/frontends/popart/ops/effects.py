@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
+from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
 from tensorflow_ipu.runtime import native
 
@@ -44,7 +44,7 @@ def runs_effects(node: onnx.NodeProto) -> bool:
     return any(has_effect(inner) for graph in graphs for inner in graph.node)
 
 
-@op("Abort", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
+@op("Abort", 1, domain=GRAPHCORE, gradient=GradientRule.NONE)
 def _abort(condition: Any = None, *, context: Any) -> list[Any]:
     if condition is None:
         condition = tf.constant(True)
@@ -63,7 +63,7 @@ def _abort(condition: Any = None, *, context: Any) -> list[Any]:
     return []
 
 
-@op("CopyVarUpdate", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
+@op("CopyVarUpdate", 1, domain=GRAPHCORE, gradient=GradientRule.NONE)
 def _copy_var_update(*inputs: Any, context: Any) -> Any:
     if len(inputs) != 2:
         raise popart_exception(

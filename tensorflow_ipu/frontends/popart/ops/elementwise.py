@@ -14,7 +14,7 @@ from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
 from tensorflow_ipu.frontends.popart.ops import kinds, layouts, texts
 from tensorflow_ipu.frontends.popart.ops.broadcasting import aligned, axis_of, check
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
+from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
 
 _SIMPLE = {
     "Abs": (tf.abs, (1, 6), True),
@@ -97,7 +97,7 @@ op("Swish", 1, domain=GRAPHCORE)(lambda x: x * tf.sigmoid(x))
 op("Nop", 1, domain=GRAPHCORE)(lambda x: tf.identity(x))
 
 
-op("Detach", 1, domain=GRAPHCORE, gradient=Gradient.CUT)(lambda x: tf.identity(x))
+op("Detach", 1, domain=GRAPHCORE, gradient=GradientRule.CUT)(lambda x: tf.identity(x))
 
 
 @op("TensorRemap", 1, domain=GRAPHCORE)
@@ -120,7 +120,7 @@ def _scale(x: Any, *, scale: float) -> Any:
     return x * tf.cast(scale, x.dtype)
 
 
-@op("IncrementMod", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
+@op("IncrementMod", 1, domain=GRAPHCORE, gradient=GradientRule.NONE)
 def _increment_mod(x: Any, *, increment: float, modulus: float) -> Any:
     step, size = (_constant(number, x.dtype) for number in (increment, modulus))
     return kernels.remainder(x + step, size)
@@ -230,7 +230,9 @@ def _mul_6(x: Any, y: Any, *, axis: int | None = None, broadcast: int = 0) -> An
 op("Mul", 7, folds=True)(lambda x, y: _product(x, y))
 
 
-def _graphcore_binary(type_: str, function: Any, gradient: Gradient = Gradient.DERIVED) -> None:
+def _graphcore_binary(
+    type_: str, function: Any, gradient: GradientRule = GradientRule.DERIVED
+) -> None:
     def computed(x: Any, y: Any) -> Any:
         check(x, y)
         return function(x, y)
@@ -255,7 +257,7 @@ def _mod(x: Any, y: Any, *, fmod: int = 0) -> Any:
     return _fmod(x, y)
 
 
-@op("ScaledAdd", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
+@op("ScaledAdd", 1, domain=GRAPHCORE, gradient=GradientRule.NONE)
 def _scaled_add(
     x: Any, y: Any, a: Any = None, b: Any = None, *, scale0: float = 1.0, scale1: float = 1.0
 ) -> Any:
@@ -403,7 +405,7 @@ def _shrink(x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
     return tf.where(x < -edge, x + shift, tf.where(x > edge, x - shift, tf.zeros_like(x)))
 
 
-@op("PRelu", 1, 6, gradient=Gradient.NONE)
+@op("PRelu", 1, 6, gradient=GradientRule.NONE)
 def _prelu_of_channels(x: Any, slope: Any) -> Any:
     """Before opset 7 the slope is one number, or one for each channel."""
     if x.shape.rank > 1 and slope.shape == x.shape[1:2]:
@@ -411,7 +413,7 @@ def _prelu_of_channels(x: Any, slope: Any) -> Any:
     return _prelu(x, slope)
 
 
-@op("PRelu", 7, 9, gradient=Gradient.NONE)
+@op("PRelu", 7, 9, gradient=GradientRule.NONE)
 def _prelu(x: Any, slope: Any) -> Any:
     return tf.where(x < 0, slope * x, x)
 
@@ -428,7 +430,7 @@ def cast(x: Any, *, to: Any) -> Any:
     return tf.cast(x, datatypes.for_device(type_).tf)
 
 
-_REFUSED = Gradient.REFUSED
+_REFUSED = GradientRule.REFUSED
 _BINARY = {
     "And": (tf.logical_and, (1,), (7,)),
     "Or": (tf.logical_or, (1,), (7,)),
@@ -460,10 +462,10 @@ for _type, _row in _BINARY.items():
 op("Not", 1, gradient=_REFUSED)(lambda x: tf.logical_not(x))
 
 
-op("IsNaN", 9, gradient=Gradient.NONE)(lambda x: tf.math.is_nan(x))
+op("IsNaN", 9, gradient=GradientRule.NONE)(lambda x: tf.math.is_nan(x))
 
 
-@op("IsInf", 10, gradient=Gradient.NONE)
+@op("IsInf", 10, gradient=GradientRule.NONE)
 def _is_inf(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
     wanted = tf.logical_or(
         tf.logical_and(x > 0, bool(detect_positive)), tf.logical_and(x < 0, bool(detect_negative))
@@ -515,7 +517,7 @@ for _type, _function in BITS.items():
 op("BitwiseNot", 1, domain=GRAPHCORE, gradient=_REFUSED)(lambda x: tf.bitwise.invert(x))
 
 
-@op("Bucketize", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
+@op("Bucketize", 1, domain=GRAPHCORE, gradient=GradientRule.NONE)
 def _bucketize(x: Any, boundaries: Any, *, right: int = 0) -> Any:
     if x.dtype != boundaries.dtype:
         raise popart_exception(
@@ -537,7 +539,7 @@ def _bucketize(x: Any, boundaries: Any, *, right: int = 0) -> Any:
 _VERSIONS = (10, 13, 19, 21, 23)
 
 
-@op("QuantizeLinear", *_VERSIONS, gradient=Gradient.NONE)
+@op("QuantizeLinear", *_VERSIONS, gradient=GradientRule.NONE)
 def _quantize(
     x: Any,
     scale: Any,

@@ -12,10 +12,10 @@ import tensorflow as tf
 from tensorflow_ipu.frontends.common import resampling
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import kinds
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
+from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
 
 
-@op("NormalizeImage", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
+@op("NormalizeImage", 1, domain=GRAPHCORE, gradient=GradientRule.NONE)
 def _normalize_image(image: Any, offsets: Any, scales: Any, *, scale: float = 1.0) -> Any:
     if image.dtype not in (tf.uint8, tf.float16, tf.float32) or image.shape[-1] != 3:
         raise popart_exception(

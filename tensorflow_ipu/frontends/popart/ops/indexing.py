@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import texts
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axes_of, axis_of
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
+from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
 
 # On a tensor: which elements each slice has that is promised not to overlap others.
 _SLICED = "_popart_slices"
@@ -236,7 +236,7 @@ def _placed(x: Any, offset: Any, part: Any, axes: Any) -> Any:
     return part
 
 
-@op("SequenceSlice", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
+@op("SequenceSlice", 1, domain=GRAPHCORE, gradient=GradientRule.NONE)
 def _sequence_slice(
     source: Any, target: Any, counts: Any, from_: Any, to: Any, *, zeroUnused: int = 0
 ) -> Any:

@@ -1,4 +1,4 @@
-"""`OpKind`: the record of an op; `@op` registers one. Gradients that an op overrides."""
+"""`RegisteredOp`: the record of an op; `@op` registers one. Gradients that an op overrides."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMM_GROUP = "__collectiveCommGroup"
 Compute = Callable[..., Any]
 
 
-class Gradient(enum.Enum):
+class GradientRule(enum.Enum):
     """How gradients flow through an op.
 
     Attributes:
@@ -38,7 +38,7 @@ class Gradient(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class OpKind:
+class RegisteredOp:
     """The record of an op in the registry.
 
     Attributes:
@@ -60,13 +60,13 @@ class OpKind:
     since: int
     compute: Compute
     known: tuple[int, ...] = ()
-    gradient: Gradient = Gradient.DERIVED
+    gradient: GradientRule = GradientRule.DERIVED
     folds: bool = False
     of_shapes: bool = False
     takes_context: bool = False
 
     def __repr__(self) -> str:
-        return f"OpKind({self.domain or 'ai.onnx'}.{self.type}:{self.since})"
+        return f"RegisteredOp({self.domain or 'ai.onnx'}.{self.type}:{self.since})"
 
     @property
     def attributes(self) -> frozenset[str]:
@@ -225,7 +225,7 @@ class Context:
 
 
 # (domain, type) -> versions -> kind
-_TABLE: dict[tuple[str, str], dict[int, OpKind]] = {}
+_TABLE: dict[tuple[str, str], dict[int, RegisteredOp]] = {}
 
 
 def op(
@@ -233,7 +233,7 @@ def op(
     *versions: int,
     domain: str = ONNX,
     known: tuple[int, ...] = (),
-    gradient: Gradient = Gradient.DERIVED,
+    gradient: GradientRule = GradientRule.DERIVED,
     folds: bool = False,
     of_shapes: bool = False,
 ) -> Callable[[Compute], Compute]:
@@ -246,10 +246,10 @@ def op(
         type_: type of the op.
         *versions: versions of the domain that it is as of.
         domain: its domain.
-        known: as in `OpKind`.
-        gradient: as in `OpKind`.
-        folds: as in `OpKind`.
-        of_shapes: as in `OpKind`.
+        known: as in `RegisteredOp`.
+        gradient: as in `RegisteredOp`.
+        folds: as in `RegisteredOp`.
+        of_shapes: as in `RegisteredOp`.
 
     Raises:
         ValueError: If the op is in the table.
@@ -261,7 +261,7 @@ def op(
         for since in versions:
             if since in entries:
                 raise ValueError(f"There is an op {type_} of version {since} already.")
-            entries[since] = OpKind(
+            entries[since] = RegisteredOp(
                 domain, type_, since, compute, known, gradient, folds, of_shapes, takes_context
             )
         return compute
@@ -275,7 +275,7 @@ def carry_on(type_: str, versions: Iterable[int], folds: bool | None = None) -> 
     Args:
         type_: type of the op.
         versions: the versions; those that are in the table stay.
-        folds: as in `OpKind`; by default as before.
+        folds: as in `RegisteredOp`; by default as before.
     """
     entries = _TABLE[ONNX, type_]
     for version in sorted(set(versions) - set(entries)):
@@ -290,13 +290,13 @@ def replace(domain: str, type_: str, compute: Compute) -> None:
     Args:
         domain: the domain.
         type_: the type.
-        compute: as in `OpKind`.
+        compute: as in `RegisteredOp`.
     """
     _TABLE.pop((domain, type_), None)
     op(type_, 1, domain=domain)(compute)
 
 
-def find(domain: str, type_: str, version: int) -> OpKind:
+def find(domain: str, type_: str, version: int) -> RegisteredOp:
     """Returns the kind of an op in a version of its domain.
 
     Args:
@@ -317,7 +317,7 @@ def find(domain: str, type_: str, version: int) -> OpKind:
     return known[max(fitting)]
 
 
-def schema_of(kind: OpKind) -> Any:
+def schema_of(kind: RegisteredOp) -> Any:
     """Returns ONNX's schema of an op; None if it has none.
 
     Args:
@@ -329,7 +329,7 @@ def schema_of(kind: OpKind) -> Any:
         return None
 
 
-def all_kinds() -> list[OpKind]:
+def all_kinds() -> list[RegisteredOp]:
     """Returns the table."""
     return [kind for entries in _TABLE.values() for kind in entries.values()]
 

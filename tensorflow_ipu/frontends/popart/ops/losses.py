@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import texts
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
+from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
 from tensorflow_ipu.ops import ctc_ops
 
 # The smallest probability whose logarithm is taken.
@@ -182,7 +182,7 @@ def _ctc_loss(
     return [result, tf.stop_gradient(tf.zeros_like(log_probs))]
 
 
-@op("CtcBeamSearchDecoder", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
+@op("CtcBeamSearchDecoder", 1, domain=GRAPHCORE, gradient=GradientRule.NONE)
 def _ctc_beam_search(
     log_probs: Any, lengths: Any, *, blank: int = 0, beam_width: int = 100, top_paths: int = 1
 ) -> Any:

@@ -14,7 +14,7 @@ from tensorflow_ipu.frontends.popart.enums import DataType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import kinds, texts, windows
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axes_of, axis_of
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
+from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
 
 
 @op("Constant", 1, 9, 11, folds=True)
@@ -46,7 +46,7 @@ def _init(*, shape: Any, data_type: int, init_type: int, batch_axis: int = -1) -
     return tf.zeros(list(shape), type_.tf)
 
 
-@op("Shape", 1, folds=True, of_shapes=True, gradient=Gradient.NONE)
+@op("Shape", 1, folds=True, of_shapes=True, gradient=GradientRule.NONE)
 def _shape(x: Any) -> Any:
     return tf.constant(x.shape.as_list(), tf.int64)
 

@@ -28,7 +28,7 @@ from tensorflow_ipu.frontends.popart.ops import (
     subgraphs,
 )
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axes_of, axis_of
-from tensorflow_ipu.frontends.popart.ops.kinds import Gradient, carry_on, op
+from tensorflow_ipu.frontends.popart.ops.kinds import GradientRule, carry_on, op
 
 _FIRST = 12
 # What versions after this one mean is not known.
@@ -132,7 +132,7 @@ def _enter_position(type_: str, function: Any) -> None:
         found = reductions.position(function, tf.reverse(x, [number]), axis, keepdims)
         return x.shape[number] - 1 - found
 
-    op(type_, 12, 13, gradient=Gradient.NONE)(computed)
+    op(type_, 12, 13, gradient=GradientRule.NONE)(computed)
 
 
 _enter_position("ArgMax", tf.argmax)
@@ -197,23 +197,23 @@ def _reshape_to_zero(x: Any, shape: Any, *, allowzero: int = 0) -> Any:
 carry_on("Shape", [13])
 
 
-@op("Shape", 15, 19, 21, 23, folds=True, of_shapes=True, gradient=Gradient.NONE)
+@op("Shape", 15, 19, 21, 23, folds=True, of_shapes=True, gradient=GradientRule.NONE)
 def _shape(x: Any, *, start: int = 0, end: int | None = None) -> Any:
     return tf.constant(x.shape.as_list()[start:end], tf.int64)
 
 
-@op("Size", 1, 13, 19, 21, 23, folds=True, of_shapes=True, gradient=Gradient.NONE)
+@op("Size", 1, 13, 19, 21, 23, folds=True, of_shapes=True, gradient=GradientRule.NONE)
 def _size(x: Any) -> Any:
     return tf.constant(x.shape.num_elements(), tf.int64)
 
 
-@op("Range", 11, known=(0, 1, 2), folds=True, gradient=Gradient.NONE)
+@op("Range", 11, known=(0, 1, 2), folds=True, gradient=GradientRule.NONE)
 def _range(start: Any, limit: Any, delta: Any) -> Any:
     first, last, step = (np.reshape(value, []) for value in (start, limit, delta))
     return tf.constant(np.arange(first, last, step).astype(first.dtype))
 
 
-@op("EyeLike", 9, 22, gradient=Gradient.NONE)
+@op("EyeLike", 9, 22, gradient=GradientRule.NONE)
 def _eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
     type_ = x.dtype if dtype is None else datatypes.for_device(datatypes.of_onnx(dtype)).tf
     rows, columns = x.shape.as_list()
@@ -308,7 +308,7 @@ def _enter_comparison(type_: str, function: Any) -> None:
         broadcasting.check(x, y)
         return function(x, y)
 
-    op(type_, 12, 16, gradient=Gradient.REFUSED, folds=True)(computed)
+    op(type_, 12, 16, gradient=GradientRule.REFUSED, folds=True)(computed)
 
 
 _enter_comparison("GreaterOrEqual", tf.greater_equal)
@@ -316,7 +316,7 @@ _enter_comparison("LessOrEqual", tf.less_equal)
 
 for _type in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
     elementwise.enter_bits(_type, elementwise.BITS[_type], "", 18)
-op("BitwiseNot", 18, gradient=Gradient.REFUSED)(lambda x: tf.bitwise.invert(x))
+op("BitwiseNot", 18, gradient=GradientRule.REFUSED)(lambda x: tf.bitwise.invert(x))
 
 
 @op("Gelu", 20)
@@ -606,7 +606,7 @@ def _resize(
     )
 
 
-@op("Scan", 12, 16, 19, 21, 23, gradient=Gradient.NONE)
+@op("Scan", 12, 16, 19, 21, 23, gradient=GradientRule.NONE)
 def _scan(
     *inputs: Any,
     body: onnx.GraphProto,

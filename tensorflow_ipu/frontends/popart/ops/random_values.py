@@ -10,9 +10,9 @@ import tensorflow as tf
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import texts
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
+from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
 
-_NONE = Gradient.NONE
+_NONE = GradientRule.NONE
 _FLOATS = (tf.float32, tf.float16)
 
 

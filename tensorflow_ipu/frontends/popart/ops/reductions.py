@@ -12,7 +12,7 @@ from tensorflow_ipu.frontends.popart.enums import CollectiveOperator, CommGroupT
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import kinds
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axes_of, axis_of
-from tensorflow_ipu.frontends.popart.ops.kinds import COMM_GROUP, GRAPHCORE, Gradient, op
+from tensorflow_ipu.frontends.popart.ops.kinds import COMM_GROUP, GRAPHCORE, GradientRule, op
 
 #: What reductions compute of a tensor, its axes, and whether these are kept.
 REDUCTIONS = {
@@ -40,12 +40,12 @@ for _type, _function in REDUCTIONS.items():
     _enter(_type, _function)
 
 
-@op("ArgMax", 1, 11, gradient=Gradient.NONE)
+@op("ArgMax", 1, 11, gradient=GradientRule.NONE)
 def _arg_max(x: Any, *, axis: int = 0, keepdims: int = 1) -> Any:
     return position(tf.argmax, x, axis, keepdims)
 
 
-@op("ArgMin", 1, 11, gradient=Gradient.NONE)
+@op("ArgMin", 1, 11, gradient=GradientRule.NONE)
 def _arg_min(x: Any, *, axis: int = 0, keepdims: int = 1) -> Any:
     return position(tf.argmin, x, axis, keepdims)
 
@@ -171,7 +171,7 @@ def _reduced(x: Any, operator: int, stride: int, size: int) -> Any:
     return collectives.all_reduced(x, _NAMES[kind], stride, size)
 
 
-@op("ReplicatedAllReduce", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
+@op("ReplicatedAllReduce", 1, domain=GRAPHCORE, gradient=GradientRule.NONE)
 def _all_reduce(x: Any, *, collectiveOp: int = int(_O.Add), context: Any) -> Any:
     return _reduced(x, collectiveOp, *_group(context))
 

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
+from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
 
 _REDUCTIONS = ("Sum", "Max", "Min", "Mul", "NoReduction")
 
@@ -259,7 +259,7 @@ _PIECES: tuple[tuple[Callable[[Any], Any], ...], ...] = (
 )
 
 
-@op("SplineBasis", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
+@op("SplineBasis", 1, domain=GRAPHCORE, gradient=GradientRule.NONE)
 def _spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, *, degree: int = 1) -> list[Any]:
     if (pseudo.shape.rank, kernel_size.shape.rank, is_open.shape.rank) != (2, 1, 1):
         raise popart_exception("SplineBasis needs inputs of the ranks 2, 1 and 1.")
@@ -286,7 +286,7 @@ def _spline_basis(pseudo: Any, kernel_size: Any, is_open: Any, *, degree: int = 
     return [tf.cast(basis, pseudo.dtype), tf.reduce_sum(index * strides, -1)]
 
 
-@op("SplineWeighting", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
+@op("SplineWeighting", 1, domain=GRAPHCORE, gradient=GradientRule.NONE)
 def _spline_weighting(x: Any, weights: Any, basis: Any, index: Any) -> Any:
     ranks = tuple(tensor.shape.rank for tensor in (x, weights, basis, index))
     if ranks != (2, 3, 2, 2):

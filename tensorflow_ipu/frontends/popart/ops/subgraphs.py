@@ -13,7 +13,7 @@ from tensorflow.python.framework import func_graph as func_graph_lib
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axis_of
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
+from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
 from tensorflow_ipu.ops.functional_ops import outlined_function
 
 
@@ -141,7 +141,7 @@ def _check_call(inputs: Sequence[Any], callee: onnx.GraphProto) -> None:
             )
 
 
-@op("Loop", 1, 11, known=(0,), gradient=Gradient.NONE)
+@op("Loop", 1, 11, known=(0,), gradient=GradientRule.NONE)
 def _loop(
     count: Any, condition: Any = None, *carried: Any, body: onnx.GraphProto, context: Any
 ) -> Any:
@@ -173,7 +173,7 @@ def _loop(
     return iterated("Loop", step, most, begins, carried)
 
 
-@op("Scan", 9, 11, gradient=Gradient.NONE)
+@op("Scan", 9, 11, gradient=GradientRule.NONE)
 def _scan(
     *inputs: Any,
     body: onnx.GraphProto,

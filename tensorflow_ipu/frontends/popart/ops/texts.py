@@ -65,7 +65,7 @@ def info(tensor: Any) -> str:
 _CLIP = {1: "min", 2: "max"}
 
 
-def unknown_input(kind: kinds.OpKind, node: onnx.NodeProto, position: int) -> str:
+def unknown_input(kind: kinds.RegisteredOp, node: onnx.NodeProto, position: int) -> str:
     """Returns the message for an input whose value is not known.
 
     Args:
@@ -89,7 +89,7 @@ def unknown_input(kind: kinds.OpKind, node: onnx.NodeProto, position: int) -> st
     )
 
 
-def _name(kind: kinds.OpKind, position: int) -> str:
+def _name(kind: kinds.RegisteredOp, position: int) -> str:
     """Returns ONNX's name of an input."""
     schema = kinds.schema_of(kind)
     if schema is None or position >= len(schema.inputs):

@@ -104,7 +104,7 @@ class SessionCore:
         handle, stepio = _run_arguments(args, kwargs)
         program = self._ready() if handle is None else self._other_program(handle)
         setup = self._setup
-        plan = transfers.Plan(
+        plan = transfers.TransferPlan(
             setup.model, setup.flow, setup.accumulation, setup.replicas, setup.facts.infos
         )
         if stepio.checks_sizes and not self._checked_sizes and not setup.is_synthetic:
@@ -432,7 +432,7 @@ class SessionCore:
         diagnostics.log_plans(setup.model.nodes, setup.options, memory, trains)
         self._files.keep(cached)
 
-    def _ready(self) -> programs.Program:
+    def _ready(self) -> programs.SessionProgram:
         """Returns the program, if it can run."""
         if self._setup.is_offline:
             raise popart_runtime_error("Offline IPU device is not configured for execution.")
@@ -445,7 +445,7 @@ class SessionCore:
             raise popart_runtime_error("prepare() must be called before run: call prepareDevice.")
         return self._program.on_device()
 
-    def _other_program(self, handle: str) -> programs.Program:
+    def _other_program(self, handle: str) -> programs.SessionProgram:
         """Returns a program beside the main one.
 
         Args:
@@ -482,7 +482,7 @@ _NO_KERNEL = "no supported kernel"
 EXCEPTED = "Tiles in excepted state"
 
 
-def _launched(program: programs.Program, samples: Any) -> Any:
+def _launched(program: programs.SessionProgram, samples: Any) -> Any:
     """Runs a program and returns its anchors; an error that stops it is one of Poplar's."""
     try:
         return program.run(samples)

@@ -19,7 +19,7 @@ from tensorflow_ipu.frontends.popart.enums import DataType, DeviceType
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error, poplar_exception
 from tensorflow_ipu.frontends.popart.lowering import programs
 from tensorflow_ipu.frontends.popart.lowering.places import placed_nodes
-from tensorflow_ipu.frontends.popart.lowering.schedules import Schedule
+from tensorflow_ipu.frontends.popart.lowering.schedules import ModelPlacement
 from tensorflow_ipu.frontends.popart.lowering.training import GRADIENT
 from tensorflow_ipu.frontends.popart.model.imports import Model
 from tensorflow_ipu.frontends.popart.sessions.random_state import RandomState
@@ -58,15 +58,15 @@ class DeviceProgram:
             random: the seed at the start.
         """
         self.executable: Executable | None = None
-        self.loaded: programs.Program | None = None
+        self.loaded: programs.SessionProgram | None = None
         self._setup = setup
         self._random = random
         # Compiled on an attached device and not loaded yet.
-        self._compiled: programs.Program | None = None
+        self._compiled: programs.SessionProgram | None = None
         # The executable, and its plan for the chips of the device.
         self._planned: tuple[Executable, Plan] | None = None
         # Programs beside the main one that share its variables, by handle.
-        self._further: dict[str, programs.Program] = {}
+        self._further: dict[str, programs.SessionProgram] = {}
 
     def __repr__(self) -> str:
         state = "loaded" if self.loaded else "compiled" if self.executable else "not compiled"
@@ -88,7 +88,7 @@ class DeviceProgram:
             attachment.borrowed(device.numIpus, ordinal) as borrowed,
         ):
             attachment.check_replicas(borrowed, setup.schedule.ipus, setup.replicas)
-            program = programs.Program(setup.step(), self._values(), borrowed)
+            program = programs.SessionProgram(setup.step(), self._values(), borrowed)
             self.executable = requests.compile_ahead(program.cluster, borrowed)[0]
             self.executable.keep_sources()
         self.loaded = None
@@ -125,7 +125,7 @@ class DeviceProgram:
         program = self._compiled
         if program is None or program.is_outdated:
             with eager_context.eager_mode():
-                program = programs.Program(
+                program = programs.SessionProgram(
                     self._setup.step(), self._values(), self._setup.device.ordinal
                 )
         self._compiled, self.loaded = None, program
@@ -135,7 +135,7 @@ class DeviceProgram:
         """Takes the program off the device; it stays compiled."""
         self.loaded = None
 
-    def on_device(self) -> programs.Program:
+    def on_device(self) -> programs.SessionProgram:
         """Returns the program on the device, rebuilt if the IPUs were configured anew.
 
         Raises:
@@ -149,12 +149,12 @@ class DeviceProgram:
             # Another device was acquired, which configured the IPUs anew.
             with eager_context.eager_mode():
                 values = self.loaded.values()
-                self.loaded = programs.Program(
+                self.loaded = programs.SessionProgram(
                     self._setup.step(), values, self._setup.device.ordinal
                 )
         return self.loaded
 
-    def forward_only(self, handle: str) -> programs.Program:
+    def forward_only(self, handle: str) -> programs.SessionProgram:
         """Returns the program of the forward passes, which shares the variables.
 
         Args:
@@ -173,7 +173,7 @@ class DeviceProgram:
                 is_forward_only=True,
             )
             with eager_context.eager_mode():
-                self._further[handle] = programs.Program(
+                self._further[handle] = programs.SessionProgram(
                     step, {}, self._setup.device.ordinal, main.variables
                 )
         return self._further[handle]
@@ -235,7 +235,7 @@ def check_types(model: Model, infos: Mapping[str, TensorInfo]) -> None:
                 raise error
 
 
-def _check_sizes(infos: Mapping[str, TensorInfo], schedule: Schedule, chip: Chip) -> None:
+def _check_sizes(infos: Mapping[str, TensorInfo], schedule: ModelPlacement, chip: Chip) -> None:
     """Refuses tensors that are larger than the memory of an IPU.
 
     Raises:

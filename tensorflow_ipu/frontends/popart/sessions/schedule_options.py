@@ -20,7 +20,7 @@ from tensorflow_ipu.frontends.popart.enums import (
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.places import homes_of, places_of, stage_ipus
-from tensorflow_ipu.frontends.popart.lowering.schedules import Location, Schedule
+from tensorflow_ipu.frontends.popart.lowering.schedules import Location, ModelPlacement
 from tensorflow_ipu.frontends.popart.lowering.training import ACCUMULATOR, Training
 from tensorflow_ipu.frontends.popart.model.imports import Model
 from tensorflow_ipu.frontends.popart.options.planned import partials_of
@@ -36,7 +36,7 @@ def schedule_of(
     ipus: int,
     variables: Mapping[str, np.ndarray],
     is_trained: bool,
-) -> Schedule:
+) -> ModelPlacement:
     """Returns how a program is put on IPUs.
 
     Args:
@@ -57,7 +57,7 @@ def schedule_of(
         debug_info.add_note(error, asked[0])
         raise error
     activations = options.activationTensorLocationSettings.location.storage
-    return Schedule(
+    return ModelPlacement(
         places,
         homes_of(model, places),
         locations_of(model, options, variables),
@@ -70,7 +70,7 @@ def schedule_of(
 
 
 def check_pipeline(
-    schedule: Schedule,
+    schedule: ModelPlacement,
     model: Model,
     options: SessionOptions,
     flow: DataFlow,

@@ -18,8 +18,8 @@ from tensorflow_ipu.frontends.popart.enums import (
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering import abstract_evaluation, places
-from tensorflow_ipu.frontends.popart.lowering.programs import Step
-from tensorflow_ipu.frontends.popart.lowering.schedules import Schedule
+from tensorflow_ipu.frontends.popart.lowering.programs import StepDescription
+from tensorflow_ipu.frontends.popart.lowering.schedules import ModelPlacement
 from tensorflow_ipu.frontends.popart.lowering.training import (
     ACCUMULATOR,
     FINAL,
@@ -153,10 +153,10 @@ class Setup:
             self.patterns.isPatternEnabled("Slice2SliceSubsample"),
         )
 
-    def step(self) -> Step:
+    def step(self) -> StepDescription:
         """Returns the description of one run of the program."""
         options = self.options
-        return Step(
+        return StepDescription(
             self.model,
             self.flow,
             {name: self.info(name) for name in self.tensor_ids()},
@@ -293,7 +293,7 @@ class Setup:
             return not self.options.disableGradAccumulationTensorStreams
         return not self.options.disableOptimizerStateTensorStreams
 
-    def _schedule(self) -> Schedule:
+    def _schedule(self) -> ModelPlacement:
         """Returns the placement of the program on IPUs."""
         options, is_trained = self.options, self.training is not None
         checks.check(options, self.flow, is_trained)

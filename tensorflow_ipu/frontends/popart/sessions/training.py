@@ -132,7 +132,7 @@ class TrainingSessionCore(SessionCore):
         """
         self._weights.broadcast(rootRank)
 
-    def _other_program(self, handle: str) -> programs.Program:
+    def _other_program(self, handle: str) -> programs.SessionProgram:
         """Returns a program beside the main one: of the forward passes of a pipeline."""
         is_there = self._setup.options.createImplicitPipeliningFwdOnlyProgram
         if handle != _FORWARD_ONLY or not is_there:

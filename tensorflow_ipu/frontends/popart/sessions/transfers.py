@@ -21,7 +21,7 @@ _KINDS = AnchorReturnTypeId
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class TransferPlan:
     """Sizes and types of the data of a step.
 
     Attributes:
@@ -48,7 +48,7 @@ class Plan:
         return count if name in self.model.broadcast else count * self.replicas
 
 
-def read(plan: Plan, stepio: IStepIO) -> dict[str, np.ndarray]:
+def read(plan: TransferPlan, stepio: IStepIO) -> dict[str, np.ndarray]:
     """Returns the samples of each input, replica by replica in each micro-batch.
 
     Args:
@@ -68,7 +68,7 @@ def read(plan: Plan, stepio: IStepIO) -> dict[str, np.ndarray]:
     return samples
 
 
-def check_sizes(plan: Plan, stepio: Any) -> None:
+def check_sizes(plan: TransferPlan, stepio: Any) -> None:
     """Refuses arrays of other sizes than a step needs; those for no input do not count.
 
     Args:

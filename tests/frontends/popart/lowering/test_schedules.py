@@ -89,7 +89,7 @@ def test_accumulation_and_updates_are_in_the_plan(plain):
         assert sorted((op.inputs[0].shape, op.runs) for op in sums) == sorted(weights)
 
 
-def test_locations_are_in_the_plan_and_change_no_values(plain):
+def test_locations_are_in_plan_and_change_no_values(plain):
     location = popart.TensorLocation(OFF_CHIP, SHARDED)
     remote = popart.TensorLocationSettings(location, 0, 0)
     large_only = popart.TensorLocationSettings(OFF_CHIP, 10, 8192)
@@ -154,7 +154,7 @@ def inference(stages, batches, chosen):
         return data, results[y], session._program.executable
 
 
-def test_inference_is_pipelined_over_the_batches_of_a_step():
+def test_inference_is_pipelined_over_batches_of_a_step():
     chosen = options(virtualGraphMode=MANUAL, enablePipelining=True)
     data, found, executable = inference([0, 1], 5, chosen)
     np.testing.assert_array_equal(found, np.zeros_like(data))
@@ -214,13 +214,13 @@ def stage(of_first, of_second):
         ),
     ],
 )
-def test_annotations_and_options_that_do_not_fit_are_refused(values, arguments, message):
+def test_misfit_annotations_and_options_are_refused(values, arguments, message):
     given = {"micro": 3, "stages": [0, 1], "options": options(**values), **arguments}
     with pytest.raises(popart.popart_exception, match=message):
         Trained(popart.SGD({}), **given)
 
 
-def test_clip_norms_with_pipelining_need_another_order_than_serial(plain):
+def test_clip_norms_in_pipelines_need_other_order(plain):
     clipped = popart.SGD({}, [popart.ClipNormSettings.clipAllWeights(1.0)])
     with pytest.raises(popart.popart_exception, match="Incompatible accumulateOuterFragment"):
         Trained(clipped, micro=2, stages=[0, 1], options=options(**PIPELINED))

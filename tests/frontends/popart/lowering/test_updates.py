@@ -90,7 +90,7 @@ def clipped(found, most, groups):
 
 
 @pytest.mark.parametrize("groups", [None, (("w1",), ("w2",)), (("w2",),)])
-def test_gradients_are_clipped_by_the_norm_of_their_group(groups):
+def test_gradients_are_clipped_by_norm_of_their_group(groups):
     settings = popart.ClipNormSettings
     if groups is None:
         chosen, groups = [settings.clipAllWeights(0.4)], (("w1", "w2"),)
@@ -141,7 +141,7 @@ def test_velocities_and_unscaled_gradients_are_clipped(kind):
             np.testing.assert_allclose(value, weights[name], 1e-4, 1e-4)
 
 
-def test_clip_groups_have_weights_that_are_trained_and_do_not_overlap():
+def test_clip_groups_have_disjoint_trained_weights():
     every = popart.ClipNormSettings.clipAllWeights(1.0)
     some = popart.ClipNormSettings.clipWeights(["w1"], 1.0)
     for settings, message in (
@@ -171,7 +171,7 @@ def test_a_scaled_state_changes_no_weights(mode, decay):
         np.testing.assert_allclose(found[0][name], found[1][name], 1e-5, 1e-6)
 
 
-def test_small_gradients_of_large_loss_scales_survive_in_float16():
+def test_small_scaled_gradients_survive_in_float16():
     optimizer = popart.SGD(
         {"defaultLearningRate": (0.5, False), "lossScaling": (4096.0, True)},
         accumType=popart.DataType.FLOAT,
@@ -224,7 +224,7 @@ def test_a_loss_scale_follows_the_gradients():
         assert factor * 2 in (powers[-1] / 2, powers[-1] * 2)
 
 
-def test_a_saved_model_goes_on_with_the_period_of_its_loss_scale(tmp_path):
+def test_saved_model_continues_loss_scale_period(tmp_path):
     optimizer = popart.SGD({"lossScaling": (2.0, False)})
     anchors = {"finalLossScale": popart.AnchorReturnType("All")}
     arguments = {"options": scaled_options(updatePeriod=3), "dtype": np.float16}
@@ -275,7 +275,7 @@ def test_loss_scales_need_gradients_that_can_be_tracked(arguments, dtype, messag
         Trained(popart.SGD({}), options=scaled_options(**arguments), dtype=dtype)
 
 
-def test_optimizers_with_other_tensors_do_not_take_each_others_place():
+def test_optimizers_with_other_tensors_stay_apart():
     error = popart.popart_runtime_error
     with Trained(sgd(momentum=0.9, const=False)) as trained:
         for new, message in (

@@ -52,14 +52,14 @@ def test_options_that_are_ignored_are_said_once(caplog):
     assert len(said) == 1 and "enableMergeExchange" in said[0]
 
 
-def test_former_names_of_options_lead_to_the_new_ones():
+def test_former_names_of_options_lead_to_new_ones():
     made = popart.SessionOptions()
     made.defaultPrefetchBufferingDepth = 3
     made.prefetchBufferingDepthMap = {"x": 2}
     assert made.defaultBufferingDepth == 3 and made.bufferingDepthMap == {"x": 2}
 
 
-def test_a_loss_scale_can_be_larger_than_float16_holds():
+def test_loss_scale_can_be_larger_than_float16_holds():
     scale = 2.0**17
     optimizer = popart.SGD({"defaultLearningRate": (0.5, False), "lossScaling": (scale, True)})
     chosen = options(ensureFp32LossScaleTensor=True)
@@ -167,7 +167,7 @@ def test_floating_point_events_stop_a_run(value, is_stopped):
         np.testing.assert_array_equal(run(), [0, 1])
 
 
-def test_forward_passes_of_a_pipeline_are_a_program_of_their_own():
+def test_forward_passes_of_pipeline_are_own_program():
     chosen = pipelined(createImplicitPipeliningFwdOnlyProgram=True)
     anchors = {name: popart.AnchorReturnType("All") for name in ("L1:0", "Gradient___w2")}
     with Trained(popart.SGD({}), 2, 3, options=chosen, stages=[0, 1], anchors=anchors) as trained:

@@ -39,7 +39,7 @@ def session(proto, device, **changed):
     return popart.InferenceSession(proto, flow, device, userOptions=options)
 
 
-def test_a_program_compiled_offline_is_loaded_with_its_weights(tmp_path):
+def test_program_compiled_offline_is_loaded_with_its_weights(tmp_path):
     path = str(tmp_path / "made" / "program.popef")
     offline = popart.DeviceManager().createOfflineIPUDevice({"numIPUs": 1})
     session(model(), offline).compileAndExport(path)
@@ -68,7 +68,7 @@ def test_a_program_compiled_offline_is_loaded_with_its_weights(tmp_path):
         session(model(), ipu_model).saveExecutable(path)
 
 
-def test_the_cache_keeps_programs_by_all_they_depend_on(tmp_path, monkeypatch, popart_log):
+def test_cache_keeps_programs_by_all_they_depend_on(tmp_path, monkeypatch, popart_log):
     monkeypatch.setenv("POPART_CACHE_DIR", str(tmp_path / "cache"))
     kept = {}
     with popart_models.device() as device:
@@ -143,7 +143,7 @@ def test_a_session_lasts_when_other_devices_are_acquired():
     np.testing.assert_allclose(found, W - 2 * 0.1 * np.sign(W) / W.size, 1e-5)
 
 
-def test_an_ir_of_popxl_runs_behind_the_methods_of_a_session():
+def test_ir_of_popxl_runs_behind_methods_of_session():
     import popxl
     from popxl import ops
 
