@@ -1,4 +1,4 @@
-"""Times collectives of several instances against plain TensorFlow between the same processes.
+"""Times sums and training of several instances against plain TensorFlow in as many processes.
 
 * all-reduce: a sum of float32 over 2 and 4 processes with one replica each, in a loop, against
   `all_reduce` of `tf.distribute.MultiWorkerMirroredStrategy` in a loop of a `tf.function`, of 4 B

@@ -1,4 +1,4 @@
-"""Times collectives of replicas against plain TensorFlow alone, in one process.
+"""Times replicas and pipelines against plain TensorFlow alone, in one process.
 
 * cnn: the training loop of `loop_overhead.py` on N replicas that average their gradients, against
   N times as many steps of the loop in plain TensorFlow. Printed is (N replicas) / (N sequential

@@ -285,7 +285,7 @@ def _left_out(outcome: Outcome) -> list[str]:
 
 
 def _bound(models: Sequence[Prediction]) -> str:
-    """Returns the least error of any one prediction per configuration; empty without models."""
+    """Returns the text on errors of predicting configurations' medians; empty without models."""
     if not models:
         return ""
     spread = distinct.spread(models)

@@ -93,7 +93,7 @@ def _cost(
     attributes: tuple[tuple[str, Any], ...],
     resources: Resources,
 ) -> Cost:
-    """The cost by what it depends on."""
+    """Returns the cost of an op, cached by its type, tensors, attributes and resources."""
     if outputs and not any(tensor.elements for tensor in outputs):
         return FREE
     spec = OpSpec(op_type, inputs, outputs, dict(attributes))

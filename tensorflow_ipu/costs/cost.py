@@ -51,7 +51,7 @@ _SIZES = {
 
 
 class UnknownCostError(ValueError):
-    """A rule cannot tell what an op costs.
+    """Raised if a rule cannot compute an op's cost.
 
     The op has other operands, shapes, attributes or options than its rule knows. A shape of unknown
     rank looks like that of a single number, so this happens to ops of any type.
@@ -98,7 +98,7 @@ class TensorType(NamedTuple):
         return self.shape[axis]
 
     def dimensions(self, rank: int) -> tuple[int, ...]:
-        """Returns the shape, which must have so many dimensions.
+        """Returns the shape, which must have `rank` dimensions.
 
         Args:
             rank: number of dimensions.

@@ -18,7 +18,7 @@ _ORDER = tuple(Label)
 
 
 def worst(labels: Iterable[Label]) -> Label:
-    """Returns the least certain of some labels: that of a number made from all of them.
+    """Returns the least certain of some labels: the label of a number made from all of them.
 
     Args:
         labels: any number of them; none at all is exact.

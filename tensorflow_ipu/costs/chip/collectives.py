@@ -195,7 +195,7 @@ FORMULAS: Mapping[str, Formula] = {
 
 
 def _net(replicas: int, ipus_per_replica: int, chip: Chip) -> _Net:
-    """The rings over so many replicas."""
+    """Returns the rings over N replicas."""
     in_domain = max(1, chip.link_domain // ipus_per_replica)
     sharing = max(1.0, ipus_per_replica / 2)
     rate = link_rate(chip, chip.ring_links) * chip.collective_efficiency / sharing
@@ -238,7 +238,7 @@ def _scattered(
 
 
 def _adding(num_bytes: float, chip: Chip) -> float:
-    """Cycles of adding so many bytes, evenly on all tiles."""
+    """Returns the cycles of adding bytes that are spread evenly over all tiles."""
     return num_bytes / chip.tiles / _VECTOR_BYTES * _VECTOR_CYCLES
 
 

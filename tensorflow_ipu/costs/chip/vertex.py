@@ -144,7 +144,7 @@ def stages(partials: Number) -> Number:
 
 
 def adding_cycles(num_bytes: Number, partials: Number, chip: Chip) -> Number:
-    """Returns the cycles of a tile to add up partial sums, with those of the compute sets.
+    """Returns the cycles of a tile to add up partial sums, including its compute sets.
 
     Each tile adds its part of the sums of all others, 16 bytes per cycle; each stage has a start.
 

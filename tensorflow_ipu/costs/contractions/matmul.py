@@ -127,7 +127,7 @@ def _of_largest(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _sequential(tensor: TensorType, resources: Resources) -> Cost:
-    """What a factorization does column by column: a root or quotient and a scaled column each."""
+    """Returns a factorization's cost column by column: a root or quotient, and a scaled column."""
     lines = max(tensor.shape[-2:], default=1)
     batch = math.prod(tensor.shape[:-2])
     on_tile = share(batch * lines, tensor.element_size, resources.tiles)
@@ -139,7 +139,7 @@ def _sequential(tensor: TensorType, resources: Resources) -> Cost:
 
 
 def _factorized(products: int) -> Rule:
-    """A rule for factorizations, as so many full products and a pass over the columns.
+    """Returns a rule for factorizations: N full products and a pass over the columns.
 
     No formula of the library for them is known; the arithmetic of a factorization of [m, n] is at
     most `m x n x min(m, n)` products, which blocked algorithms do as matrix products.

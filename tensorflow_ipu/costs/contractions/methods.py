@@ -223,7 +223,7 @@ def least_bytes(product: Product, unit: Unit, block: Block, release: Release = C
 
 
 def _pass_channels(product: Product, unit: Unit, release: Release) -> int:
-    """Input channels of a pass that there are, with zeros up to what a pass can take."""
+    """Returns the input channels of one pass, padded with zeros, up to the unit's width."""
     return min(padded_channels(product, unit, release), unit.input_channels)
 
 

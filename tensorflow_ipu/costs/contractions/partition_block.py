@@ -51,13 +51,13 @@ class Block(NamedTuple):
 
     @property
     def temporary(self) -> Number:
-        """Bytes needed while it is computed: what was received, and the sums."""
+        """Bytes needed during the computation: received operands and sums."""
         return self.first + self.second + self.sums
 
 
 @functools.lru_cache(maxsize=64)
 def candidates(tiles: int, grouped: bool = False) -> Splits:
-    """Returns the partitions that are tried on a number of tiles, whatever the dimensions.
+    """Returns the partitions to try on a number of tiles, for any dimensions.
 
     Args:
         tiles: tiles that compute.
@@ -79,7 +79,7 @@ def candidates(tiles: int, grouped: bool = False) -> Splits:
 
 
 def block_of(product: Product, unit: Unit, splits: Splits) -> Block:
-    """Returns what the fullest tile has: each dimension's whole groups, divided and rounded up."""
+    """Returns the fullest tile's block: each dimension's whole groups, divided and rounded up."""
     positions = parts(product.positions, splits.positions)
     groups = parts(product.groups, splits.groups)
     input_groups = parts(parts(product.inputs, unit.input_channels), splits.inputs)

@@ -17,7 +17,7 @@ _GRU_GRADIENT = ("multiply",) * 10 + ("subtract",) * 4 + ("add",) * 3
 
 
 def _step(names: tuple[str, ...], batch: int, units: int, dtype: str, resources: Resources) -> Cost:
-    """What is done with the gates of one time step."""
+    """Returns the cost of the gates' elementwise work in one time step."""
     on_tile = share(batch * units, TensorType(dtype, ()).element_size, resources.tiles)
     cycles = expression_cycles(names, on_tile, dtype, resources.chip)
     return phase(cycles, f"Gates_{type_name(dtype)}", resources.chip, operands=8)
@@ -84,7 +84,7 @@ def _layer(
     resources: Resources,
     gradient: bool,
 ) -> Cost:
-    """A layer of so many gates; sizes are steps, batch, inputs and units."""
+    """Returns the cost of a layer of N gates; sizes are steps, batch, inputs and units."""
     steps, batch, inputs, units = sizes
     rows, columns = inputs + units, gates * units
     product = matmul(1, batch, rows, columns, dtype, resources)

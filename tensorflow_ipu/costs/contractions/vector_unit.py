@@ -67,7 +67,7 @@ def depthwise(shape: Geometry, types: tuple[str, str], resources: Resources) -> 
 
 
 def _of_vectors(shape: Geometry, types: tuple[str, str], width: int, resources: Resources) -> Cost:
-    """A depthwise convolution with so many channels to a vector, all its lanes or half of them."""
+    """Returns the cost of a depthwise convolution with `width` channels to a vector."""
     chip, (dtype, partials) = resources.chip, types
     vectors = -(-shape.groups * shape.outputs // width)
     across = np.array([split for split in _VECTOR_SPLITS if split <= resources.tiles])
@@ -101,7 +101,7 @@ def _phases(
     types: tuple[str, str],
     chip: Chip,
 ) -> Cost:
-    """The cost with what each phase takes besides; a filter's gradient has a reduction too."""
+    """Returns the cost with each phase's overhead; a filter's gradient has a reduction too."""
     phases = 2 if shape.kind == "filter" else 1
     return Cost(
         compute + phases * (chip.compute_set_cycles + chip.vertex_launch_cycles),

@@ -257,7 +257,7 @@ def vector_width(dtype: str, chip: Chip) -> int:
 def tile_cycles(
     op: str, elements_per_tile: int, dtype: str, chip: Chip, operands: int = 0
 ) -> float:
-    """Returns the cycles of an elementwise op on a tile, with those of its compute set.
+    """Returns the cycles of an elementwise op on a tile, including its compute set.
 
     Formula: `compute set + fixed + launch + workers x (overhead + sum over functions of
     ceil(n / width) x cycles)`, n being the elements of the busiest worker. Integers take 7 cycles

@@ -55,7 +55,7 @@ def _groups(groups: int, resources: Resources) -> Cost:
 def _elements(
     source: TensorType, groups: int, resources: Resources, names: tuple[str, ...]
 ) -> Cost:
-    """What is done with each element; the tile receives 4 values of each group that it has."""
+    """Returns the elementwise cost of a norm; a tile receives 4 values for each of its groups."""
     on_tile = share(source.elements, source.element_size, resources.tiles)
     received = 4 * min(groups, on_tile) * source.element_size
     cycles = expression_cycles(names, on_tile, source.dtype, resources.chip)

@@ -73,7 +73,7 @@ class Splits(NamedTuple):
 
 
 class Block(NamedTuple):
-    """What the fullest tile has of a table and of the indices, in each partition.
+    """Part of the table and indices on the fullest tile, in each partition.
 
     Args:
         rows: rows of the table.
@@ -190,7 +190,7 @@ def _best(
 
 
 def _cycles(phases: _Phases, serial: Number, chip: Chip) -> tuple[Number, Number, Number]:
-    """Cycles of compute, exchange and sync in each partition, with so many parts of each phase."""
+    """Returns cycles of compute, exchange and sync per partition, with `serial` parts per phase."""
     starts = serial * phases.count
     compute = phases.compute + starts * (chip.compute_set_cycles + chip.vertex_launch_cycles)
     exchange = np.ceil(phases.received / chip.exchange_rate) + starts * chip.exchange_overhead
@@ -241,7 +241,7 @@ def _assignment(splits: Splits, block: Block, chip: Chip) -> _Phases:
 
 @functools.lru_cache(maxsize=64)
 def candidates(tiles: int) -> Splits:
-    """Returns the partitions that are tried on a number of tiles, whatever the table."""
+    """Returns the partitions to try on a number of tiles, for any table."""
     counts = _COUNTS[_COUNTS <= tiles]
     rows, columns, indices = (grid.ravel() for grid in np.meshgrid(counts, counts, counts))
     possible = rows * columns * indices <= tiles
@@ -249,7 +249,7 @@ def candidates(tiles: int) -> Splits:
 
 
 def block_of(indices: int, table: TensorType, splits: Splits) -> Block:
-    """Returns what the fullest tile has; rows asked for are taken as spread evenly.
+    """Returns the block of the fullest tile; the looked-up rows are assumed to spread evenly.
 
     Args:
         indices: number of indices.
@@ -362,7 +362,7 @@ def _stitch(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _segments(spec: OpSpec, resources: Resources) -> Cost:
-    """SegmentSum and the like: rows are added to those of the result that their segment names."""
+    """Returns the cost of SegmentSum and the like: rows are added to result rows by segment."""
     data, count = spec.input(0), spec.input(1).elements
     return update(count, table_of(spec.output(), data, count), resources)
 

@@ -59,7 +59,7 @@ def _largest(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _scan(spec: OpSpec, resources: Resources) -> Cost:
-    """Running sums: `log2(length)` steps of adding what is 1, 2, 4 ... places before.
+    """Returns the cost of running sums: `log2(length)` additions at distances 1, 2, 4, ...
 
     Each step is an exchange and an addition. Assumed: the library's way is not known.
     """

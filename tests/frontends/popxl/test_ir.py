@@ -1,4 +1,4 @@
-"""Building graphs: names, inputs and outputs, contexts, and what is refused."""
+"""Building graphs: names, inputs and outputs, contexts, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time to build and lower a program grows linearly with its size."""
+"""Building and lowering a program takes work in proportion to its size."""
 
 from __future__ import annotations
 
