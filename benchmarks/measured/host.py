@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tensorflow_ipu.configs import chips
-from tensorflow_ipu.costs.chip.streams import host_cycles
+from tensorflow_ipu.costs.chip.exchange import host_cycles
 
 from .harness import LAUNCH
 from .prediction import Prediction

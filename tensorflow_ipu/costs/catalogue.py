@@ -1,4 +1,4 @@
-"""Finds the cost of an op by its type: `cost_of`."""
+"""Costs of ops by their type: `cost_of`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ from typing import Any
 
 from tensorflow_ipu.costs.contractions import float8, matmul, recurrent
 from tensorflow_ipu.costs.contractions.convolution import convolution
-from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, TensorType, UnknownCostError
-from tensorflow_ipu.costs.rule import Rule, rules
+from tensorflow_ipu.costs.cost import (
+    FREE,
+    Cost,
+    OpSpec,
+    Resources,
+    Rule,
+    TensorType,
+    UnknownCostError,
+    rules,
+)
 from tensorflow_ipu.costs.rules import (
     ctc,
     data_movement,
@@ -19,7 +27,6 @@ from tensorflow_ipu.costs.rules import (
     randomness,
     reduction,
     slicing,
-    softmax,
     sorting,
     variable_updates,
     zero_cost,
@@ -50,7 +57,6 @@ RULES: Mapping[str, Rule] = {
     **recurrent.RULES,
     **reduction.RULES,
     **slicing.RULES,
-    **softmax.RULES,
     **sorting.RULES,
     **variable_updates.RULES,
 }
@@ -79,7 +85,7 @@ def cost_of(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _frozen(value: Any) -> Any:
-    """A value of an attribute that can be a key: lists become tuples."""
+    """Returns an attribute's value as a key: lists become tuples."""
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
         return tuple(_frozen(item) for item in value)
     return value
@@ -93,7 +99,7 @@ def _cost(
     attributes: tuple[tuple[str, Any], ...],
     resources: Resources,
 ) -> Cost:
-    """Returns the cost of an op, cached by its type, tensors, attributes and resources."""
+    """Prices an op, cached by all inputs of its cost."""
     if outputs and not any(tensor.elements for tensor in outputs):
         return FREE
     spec = OpSpec(op_type, inputs, outputs, dict(attributes))

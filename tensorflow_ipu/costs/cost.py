@@ -1,19 +1,21 @@
-"""`Cost` of one execution of an op on one IPU, and the `Resources` that it depends on."""
+"""Cost of an op: tensors and resources, cycles and bytes, partition, and the rule of a type."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.label import Label, worst
 from tensorflow_ipu.costs.releases import CURRENT, Release
 
+# --- Tensors, resources and cost ---
+
 
 class Partition(NamedTuple):
-    """How an op is divided over the tiles of an IPU.
+    """Division of an op over the tiles of an IPU.
 
     Args:
         parts: in how many parts each dimension is, by name, such as `(("rows", 24), ("columns", 1),
@@ -32,7 +34,7 @@ class Partition(NamedTuple):
         return math.prod(count for _, count in self.parts)
 
     def __str__(self) -> str:
-        """The dimensions that are divided, such as `rows 24, indices 50; partials float32`."""
+        """Returns the divided dimensions, such as `rows 24, indices 50; partials float32`."""
         divided = ", ".join(f"{name} {count}" for name, count in self.parts if count > 1)
         serial = f"{self.serial} serial parts" if self.serial > 1 else ""
         partials = f"partials {self.partials}" if self.partials else ""
@@ -51,7 +53,7 @@ _SIZES = {
 
 
 class UnknownCostError(ValueError):
-    """Raised if a rule cannot compute an op's cost.
+    """Error of a rule that cannot price an op.
 
     The op has other operands, shapes, attributes or options than its rule knows. A shape of unknown
     rank looks like that of a single number, so this happens to ops of any type.
@@ -98,7 +100,7 @@ class TensorType(NamedTuple):
         return self.shape[axis]
 
     def dimensions(self, rank: int) -> tuple[int, ...]:
-        """Returns the shape, which must have `rank` dimensions.
+        """Returns the shape, after a check of its number of dimensions.
 
         Args:
             rank: number of dimensions.
@@ -112,7 +114,7 @@ class TensorType(NamedTuple):
 
 
 class OpSpec(NamedTuple):
-    """An op as its cost sees it.
+    """The facts of an op that its cost depends on.
 
     Args:
         type: op type of TensorFlow, such as `Conv2D`.
@@ -185,7 +187,7 @@ class OpSpec(NamedTuple):
 
 
 def _item(tensors: tuple[TensorType, ...], index: int, expected: str) -> TensorType:
-    """One of some tensors."""
+    """Returns one of some tensors."""
     if not -len(tensors) <= index < len(tensors):
         raise UnknownCostError(f"{expected} {index}; received {len(tensors)}.")
     return tensors[index]
@@ -250,7 +252,7 @@ class Cost:
         return self.compute + self.exchange + self.sync
 
     def __add__(self, other: Cost) -> Cost:
-        """The cost of one after the other."""
+        """Returns the cost of one after the other."""
         longest = max((self, other), key=lambda cost: (cost.partition is not None, cost.cycles))
         return Cost(
             self.compute + other.compute,
@@ -275,3 +277,72 @@ class Cost:
 
 
 FREE = Cost(label=Label.EXACT)
+
+
+# --- Memory bound ---
+
+# The least part of a tile's memory that temporaries can be bound to.
+_LEAST_PROPORTION = 1 / 64
+
+
+def memory_bound(resources: Resources) -> float:
+    """Returns the bytes of a tile that temporaries of an op should not exceed.
+
+    Proportion x bytes per tile (`availableMemoryProportion`). Source: poplibs.
+
+    Args:
+        resources: what the op has at its disposal.
+
+    Raises:
+        UnknownCostError: the proportion is negative.
+    """
+    if not resources.memory_proportion >= 0:
+        raise UnknownCostError(
+            f"Expected a memory proportion of 0 or more, such as 0.6; received "
+            f"{resources.memory_proportion}."
+        )
+    proportion = max(resources.memory_proportion, _LEAST_PROPORTION)
+    return proportion * resources.chip.memory_per_tile
+
+
+# --- Rule ---
+
+
+class Rule(NamedTuple):
+    """Rule that prices op types.
+
+    Args:
+        cost: gives it; pure. Raises `UnknownCostError`, and nothing else, for an op whose operands,
+            shapes, attributes or options it does not know.
+        reads: attributes that it reads: no others may change it.
+    """
+
+    cost: Callable[[OpSpec, Resources], Cost]
+    reads: tuple[str, ...] = ()
+
+
+def rules(
+    cost: Callable[[OpSpec, Resources], Cost], types: str, reads: str = ""
+) -> dict[str, Rule]:
+    """Returns the same rule for several op types.
+
+    Args:
+        cost: gives the cost.
+        types: op types, separated by blanks.
+        reads: attributes that it reads, separated by blanks.
+    """
+    return dict.fromkeys(types.split(), Rule(cost, tuple(reads.split())))
+
+
+def largest(tensors: Sequence[TensorType]) -> TensorType:
+    """Returns the tensor with the most elements.
+
+    Args:
+        tensors: inputs or results of an op.
+
+    Raises:
+        UnknownCostError: there is none.
+    """
+    if not tensors:
+        raise UnknownCostError("Expected one or more tensors; received none.")
+    return max(tensors, key=lambda tensor: tensor.elements)

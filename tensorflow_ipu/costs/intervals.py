@@ -1,4 +1,4 @@
-"""Where measurements lie around predictions, by kind: `of_op`, `of_sum`, `of_program`.
+"""Ranges of measurements around predictions, by kind: `of_op`, `of_sum`, `of_program`.
 
 An interval holds eight of ten measurements. It comes from the residuals of its kind: measured /
 predicted time of each configuration, widened until eight of ten configurations of sources that were
@@ -108,7 +108,7 @@ _BY_TYPE = {
 
 
 def of_op(op_type: str) -> Interval:
-    """Returns where measured times of an op lie around its cycles.
+    """Returns the range of measured times of an op around its cycles.
 
     Args:
         op_type: type of the op, such as `Conv2D`, or `link` for a copy between IPUs. Types
@@ -119,7 +119,7 @@ def of_op(op_type: str) -> Interval:
 
 
 def of_sum(parts: Iterable[tuple[Interval, float]]) -> Interval:
-    """Returns where the measured time of several ops together lies around the sum of their cycles.
+    """Returns the range of the measured time of several ops around the sum of their cycles.
 
     Formula: with cycles c, deviation d from the middle and correlation r of a kind, a sum over the
     ops of a kind deviates by `d x sqrt(r (sum of c)^2 + (1 - r) (sum of c^2))`. Kinds deviate
@@ -161,7 +161,7 @@ def of_sum(parts: Iterable[tuple[Interval, float]]) -> Interval:
 def of_program(
     parts: Iterable[tuple[Interval, float]], models: Interval = WHOLE_MODELS
 ) -> Interval:
-    """Returns where the measured time of a whole program lies around its prediction.
+    """Returns the range of the measured time of a whole program around its prediction.
 
     It is the interval of the sum of its ops, and never narrower than that of whole models: their
     programs have all that a measured program has besides its ops.

@@ -37,11 +37,11 @@ class Release:
     collective_slowdown: float = 1.0
 
     def __hash__(self) -> int:
-        """By name alone: costs are remembered by release."""
+        """Returns the hash of the name alone: costs are cached by release."""
         return hash(self.name)
 
     def with_links(self, chip: Chip) -> Chip:
-        """Returns the chip with the rate that collectives of this release reach of its links.
+        """Returns the chip with the links' rate that collectives of this release reach.
 
         Args:
             chip: the chip, with the figure of the current release.

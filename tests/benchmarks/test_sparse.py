@@ -7,7 +7,7 @@ from measured import host, sparse
 from measured.rows import NotExpressible, Row, parameters
 
 from tensorflow_ipu.configs.chips import BOW
-from tensorflow_ipu.costs.chip.streams import host_cycles
+from tensorflow_ipu.costs.chip.exchange import host_cycles
 
 
 def row(workload, options, metric="speed-up vs dense", unit="x"):

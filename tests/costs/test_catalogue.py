@@ -1,4 +1,4 @@
-"""The catalogue: its op types, other ops, and its cache."""
+"""Tests of the catalogue: its op types, unknown types, and its cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Invariants of the cost of every op: more work never takes less, more tiles need no more room."""
+"""Invariants of the cost of every op: more work takes no less, more tiles need no more memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Releases of the SDK: changed and unchanged costs."""
+"""Tests of releases of the SDK: costs that they change, and costs that stay."""
 
 from __future__ import annotations
 

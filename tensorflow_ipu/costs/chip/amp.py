@@ -20,6 +20,7 @@ Number = Any
 # Cycles besides the weight load of each pass over a kernel position, by the number of kernel rows
 # that the unit takes at once.
 _PASS = {1: 15, 2: 46, 4: 60}
+
 #: Output channels that a short convolution makes at least.
 SHORT_OUTPUTS = 4
 
@@ -64,7 +65,7 @@ class Unit(NamedTuple):
 
 
 def unit(chip: Chip, dtype: str, partials: str) -> Unit:
-    """Returns how the matrix unit works with inputs and sums of some types.
+    """Returns the matrix unit for given types of inputs and sums.
 
     Weight load = bytes of the weights of one pass / load rate. Source: poplibs (`ConvModel.cpp`).
 
@@ -117,13 +118,13 @@ def unit(chip: Chip, dtype: str, partials: str) -> Unit:
 
 
 def _table_1x1(unit: Unit, zeroing: bool) -> list[int]:
-    """Cycles for 0, 1, 2 and 3 positions, without those that float32 takes to set sums to zero."""
+    """Returns the cycles for 0 to 3 positions, without float32's to set sums to zero."""
     z = 1 if zeroing else 2
     return [20 + z, 31 + z, 40 + z, 36 + z] if unit.half else [24, 47, 46, 46]
 
 
 def _worker_1x1(unit: Unit, n: np.ndarray, zeroing: bool, table: list[int]) -> Number:
-    """Cycles of one worker of a 1x1 vertex for n positions, by a table for those up to 3.
+    """Returns the cycles of one worker of a 1x1 vertex for n positions; up to 3 by a table.
 
     float16, z = 1 when sums are set to zero, else 2: 20 + z, 31 + z, 40 + z for n = 0, 1, 2, then
     36 + z + p (n - 3), with p cycles per position. float32: 24, 47, 46, then 46 + p (n - 3);
@@ -136,7 +137,7 @@ def _worker_1x1(unit: Unit, n: np.ndarray, zeroing: bool, table: list[int]) -> N
 
 
 def _inner_1x1(unit: Unit, positions: Number, zeroing: bool) -> Number:
-    """Cycles of all workers for one block of weights.
+    """Returns the cycles of all workers for one block of weights.
 
     workers x slowest worker, at least workers x fastest + 14; each has ceil(positions / workers)
     and the last what remains. A float16 worker keeps its state between blocks, which saves 7.
@@ -283,3 +284,65 @@ def zeroing_cycles(unit: Unit, positions: Number) -> Number:
     """Returns the cycles to set the sums of one output group to zero: bytes / store rate."""
     size = 2 if unit.half_partials else 4
     return np.asarray(positions) * unit.output_channels * size / unit.store_rate
+
+
+# --- Vector arithmetic ---
+
+# Whole numbers or NumPy arrays of them, as in `amp`. Constants are those of poplibs' estimators.
+
+
+def hmac(unit: Unit, outputs: Number, length: Number) -> Number:
+    """Returns the cycles of dot products: workers x outputs each x (8 + length / lanes).
+
+    Source: poplibs (`HMAC` method of convolutions).
+
+    Args:
+        unit: the matrix unit, which is not used.
+        outputs: sums on the tile.
+        length: products of each sum.
+    """
+    each = -(-np.asarray(outputs) // unit.workers)
+    return unit.launch + unit.workers * each * (8 + -(-length // unit.lanes))
+
+
+def vmac(chip: Chip, vectors: Number, length: Number) -> Number:
+    """Returns the cycles of sums over vectors of channels: workers x vectors each x (8 + length).
+
+    What depthwise convolutions use: one lane for each channel. Source: poplibs (`VMAC` method),
+    with the overhead of `HMAC`.
+
+    Args:
+        chip: the chip.
+        vectors: sums on the tile, a vector of channels each.
+        length: products of each sum, the kernel's positions.
+    """
+    each = -(-np.asarray(vectors) // chip.workers_per_tile)
+    return chip.vertex_launch_cycles + chip.workers_per_tile * each * (8 + np.asarray(length))
+
+
+def outer_product(groups: Number, width: Number, channels: Number) -> Number:
+    """Returns the cycles of outer products: 25 + groups x (11 + width x (6 + (channels - 6) / 2)).
+
+    Source: poplibs (`OUTER_PRODUCT` method).
+
+    Args:
+        groups: products on the tile.
+        width: elements of the first vector.
+        channels: elements of the second vector.
+    """
+    inner = 6 + np.maximum(np.asarray(channels) - 6, 0) / 2
+    return 25 + np.asarray(groups) * (11 + np.asarray(width) * inner)
+
+
+def vector_macs(chip: Chip, count: Number) -> Number:
+    """Returns the cycles of multiply-adds in vectors: workers x ceil(count / workers) x 14.
+
+    Integer operations take about 7 cycles for each element, and these are two. Source: poplibs
+    (popops cycle estimators).
+
+    Args:
+        chip: the chip.
+        count: multiply-adds on the tile.
+    """
+    each = -(-np.asarray(count) // chip.workers_per_tile)
+    return chip.vertex_launch_cycles + chip.workers_per_tile * each * 14

@@ -24,14 +24,12 @@ from tensorflow_ipu import op_names
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.chip.exchange import link_label, link_rate, sync_cycles
 from tensorflow_ipu.costs.cost import FREE, Cost
-from tensorflow_ipu.costs.figures import label_of
-from tensorflow_ipu.costs.label import worst
+from tensorflow_ipu.costs.label import label_of, worst
 
 # Adding two vectors of 8 bytes takes a worker 3 instructions, and a tile issues one per cycle.
 # Source: the cost estimate of binary elementwise operations in graphcore/poplibs.
 _VECTOR_BYTES = 8
 _VECTOR_CYCLES = 3
-
 
 #: Returns the cost of a collective for bytes, replicas, IPUs per replica and a chip.
 Formula = Callable[[int, int, int, Chip], Cost]
@@ -51,28 +49,28 @@ class _Ring(NamedTuple):
     latency: float
 
     def scatter(self, num_bytes: float) -> float:
-        """Reduce-scatter or all-gather by two rings, one each way, that halve the data.
+        """Returns the cycles of a reduce-scatter or all-gather by two rings, one each way.
 
         Formula: `(N - 1) (M / (2 N B) + a)`.
         """
         return (self.number - 1) * (num_bytes / (2 * self.number * self.rate) + self.latency)
 
     def middle(self, num_bytes: float) -> float:
-        """From both ends of the ring to the IPU in the middle, or the other way.
+        """Returns the cycles from both ends of the ring to the middle, or back.
 
         Formula: `floor(N / 2) (M / B + a)`: few steps, but each with all bytes.
         """
         return self.number // 2 * (num_bytes / self.rate + self.latency)
 
     def to_all(self, num_bytes: float) -> float:
-        """From one to all, both ways, in fragments that follow each other.
+        """Returns the cycles from one IPU to all, both ways, in fragments one after the other.
 
         Formula: `M / B + floor(N / 2) a`.
         """
         return num_bytes / self.rate + self.number // 2 * self.latency
 
     def exchange(self, num_bytes: float) -> float:
-        """All to all, each by the shorter way.
+        """Returns the cycles of all to all, each by the shorter way.
 
         Formula: `M floor(N^2 / 4) / (2 N B) + floor(N / 2) a`: M / N bytes go to each other
         replica, N / 4 steps away on average, and both directions share the load.
@@ -89,7 +87,7 @@ class _Net(NamedTuple):
 
 
 def all_reduce(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip) -> Cost:
-    """Returns the cost of a sum over replicas that all of them get.
+    """Returns the cost of a sum over replicas, whose result is on all of them.
 
     Formula: the least of reduce-scatter then all-gather, `2 (N - 1) (M / (2 N B) + a)`; meeting in
     the middle and back, `2 floor(N / 2) (M / B + a)`; and all sending all they have,
@@ -116,7 +114,7 @@ def all_reduce(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip)
 
 
 def reduce_scatter(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip) -> Cost:
-    """Returns the cost of a sum over replicas of which each gets its part.
+    """Returns the cost of a sum over replicas, each of which gets a part of the result.
 
     Formula: `(N - 1) (M / (2 N B) + a)` and additions of `(N - 1) M / N` bytes. Over domains: the
     same inside, then with M / n outside.
@@ -131,7 +129,7 @@ def reduce_scatter(num_bytes: int, replicas: int, ipus_per_replica: int, chip: C
 
 
 def all_gather(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip) -> Cost:
-    """Returns the cost of giving each replica the parts that the others have.
+    """Returns the cost of sending each replica's part to all others.
 
     Formula: that of `reduce_scatter` without additions.
 
@@ -145,7 +143,7 @@ def all_gather(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip)
 
 
 def all_to_all(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip) -> Cost:
-    """Returns the cost of each replica sending each other one a part of its tensor.
+    """Returns the cost of sending a part of each replica's tensor to each other replica.
 
     Formula: see `_Ring.exchange`; over domains, inside and then M outside.
 
@@ -165,7 +163,7 @@ def all_to_all(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip)
 
 
 def broadcast(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip) -> Cost:
-    """Returns the cost of one replica sending its tensor to all others.
+    """Returns the cost of sending one replica's tensor to all others.
 
     Formula: `M / B + floor(N / 2) a`. Over domains: inside, M outside, inside.
 
@@ -195,7 +193,7 @@ FORMULAS: Mapping[str, Formula] = {
 
 
 def _net(replicas: int, ipus_per_replica: int, chip: Chip) -> _Net:
-    """Returns the rings over N replicas."""
+    """Returns the rings over a number of replicas."""
     in_domain = max(1, chip.link_domain // ipus_per_replica)
     sharing = max(1.0, ipus_per_replica / 2)
     rate = link_rate(chip, chip.ring_links) * chip.collective_efficiency / sharing
@@ -208,7 +206,7 @@ def _net(replicas: int, ipus_per_replica: int, chip: Chip) -> _Net:
 
 
 def _sums(ring: _Ring, num_bytes: float) -> list[tuple[float, float]]:
-    """For each way to sum: cycles on links and bytes that are added."""
+    """Returns for each way to sum the cycles on links and the added bytes."""
     return [
         (2 * ring.scatter(num_bytes), _scatter_adds(ring, num_bytes)),
         (2 * ring.middle(num_bytes), ring.number // 2 * num_bytes),
@@ -217,14 +215,14 @@ def _sums(ring: _Ring, num_bytes: float) -> list[tuple[float, float]]:
 
 
 def _scatter_adds(ring: _Ring, num_bytes: float) -> float:
-    """Bytes that each adds in a reduce-scatter."""
+    """Returns the bytes that each IPU adds in a reduce-scatter."""
     return (ring.number - 1) / ring.number * num_bytes
 
 
 def _scattered(
     num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip, adds: bool
 ) -> Cost:
-    """A reduce-scatter, with additions, or an all-gather."""
+    """Prices a reduce-scatter, with additions, or an all-gather."""
     if replicas <= 1 or num_bytes <= 0:
         return FREE
     links = added = 0.0
@@ -238,18 +236,18 @@ def _scattered(
 
 
 def _adding(num_bytes: float, chip: Chip) -> float:
-    """Returns the cycles of adding bytes that are spread evenly over all tiles."""
+    """Returns the cycles of adding a number of bytes, evenly on all tiles."""
     return num_bytes / chip.tiles / _VECTOR_BYTES * _VECTOR_CYCLES
 
 
 def _together(option: tuple[float, float], chip: Chip) -> float:
-    """All cycles of a way to sum."""
+    """Returns all cycles of a way to sum."""
     links, adds = option
     return links + _adding(adds, chip)
 
 
 def _cost(links: float, adds: float, ipus: int, chip: Chip) -> Cost:
-    """The cost of a collective: its steps on the links, its additions, one synchronization."""
+    """Returns the cost of a collective: steps on the links, additions, one synchronization."""
     label = link_label(chip)
     if ipus > chip.link_domain:
         label = worst((label, label_of(chip, "gateway_bandwidth", "gateway_latency")))

@@ -1,10 +1,9 @@
-"""Cycles of exchange between tiles, copies over IPU-Links, and sync."""
+"""Cycles of exchange between tiles, IPU-Links, host transfers, streaming memory and sync."""
 
 from __future__ import annotations
 
 from tensorflow_ipu.configs.chips import Chip
-from tensorflow_ipu.costs.figures import label_of
-from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.costs.label import Label, label_of
 
 # --- Sync ---
 
@@ -13,7 +12,7 @@ _WAYS = 2
 
 
 def hops(ipus: int) -> float:
-    """Returns the steps that a synchronization takes from one end of a ladder of IPUs to the other.
+    """Returns the steps of a synchronization from one end of a ladder of IPUs to the other.
 
     Formula: `1 + (ipus / 2) / 2`: a ladder has two IPUs per rung, and the middle collects. Source:
     the hardware model in the tests of graphcore/poplibs.
@@ -101,7 +100,7 @@ def link_rate(chip: Chip, links: int) -> float:
 
 
 def links_between(source: int, destination: int, chip: Chip) -> int:
-    """Returns how many links join two IPUs.
+    """Returns the number of links between two IPUs.
 
     IPUs form a ladder: 0 and 1 are a pair, 2 and 3 the next. Source: as for `link_rate`.
 
@@ -133,5 +132,75 @@ def link_cycles(num_bytes: float, chip: Chip, links: int | None = None) -> float
 
 
 def link_label(chip: Chip) -> Label:
-    """Returns how far the cycles of a copy can be trusted."""
+    """Returns the label of the cycles of a copy."""
     return label_of(chip, *_FIGURES)
+
+
+# --- Host and streaming memory ---
+
+# An IPU and whom it exchanges data with wait for each other like two IPUs.
+_PARTNERS = 2
+
+
+def host_cycles(num_bytes: float, chip: Chip, ahead: bool = False) -> float:
+    """Returns the cycles of one transfer between an IPU and its host.
+
+    Formula: `sync + bytes / bandwidth x clock`, one direction. The bandwidth is that of the slower
+    of two ways, between host and machine and between machine and IPU; of data that the machine has
+    already, that of the second. Source: the figures of the chip.
+
+    Args:
+        num_bytes: size of the transfer.
+        chip: the chip.
+        ahead: whether the machine fetched the data ahead.
+
+    Returns:
+        Cycles; 0 when nothing is transferred.
+    """
+    if num_bytes <= 0:
+        return 0.0
+    bandwidth = chip.host_bandwidth
+    if not ahead:
+        bandwidth = min(bandwidth, chip.network_bandwidth)
+    return sync_cycles(_PARTNERS, chip) + num_bytes / bandwidth * chip.clock
+
+
+def network_cycles(num_bytes: float, chip: Chip) -> float:
+    """Returns the cycles of data between the host and the machine of an IPU.
+
+    Args:
+        num_bytes: size of the data.
+        chip: the chip.
+    """
+    return num_bytes / chip.network_bandwidth * chip.clock
+
+
+def host_label(chip: Chip) -> Label:
+    """Returns the label of the cycles of a host transfer."""
+    return label_of(chip, "host_bandwidth", "network_bandwidth", "sync_hop_time")
+
+
+def streaming_cycles(num_bytes: float, chip: Chip) -> float:
+    """Returns the cycles of one transfer between an IPU and its streaming memory.
+
+    Formula: `chunks x sync + bytes / bandwidth x clock`: a transfer is cut into chunks of at most
+    `transfer_chunk` bytes. Source: the UoB-HPC cookbook for the chunks; the bandwidth of an IPU is
+    its share of its machine's and uncertain.
+
+    Args:
+        num_bytes: size of the transfer.
+        chip: the chip.
+
+    Returns:
+        Cycles; 0 when nothing is transferred.
+    """
+    if num_bytes <= 0:
+        return 0.0
+    chunks = -(-num_bytes // chip.transfer_chunk)
+    start = chunks * sync_cycles(_PARTNERS, chip)
+    return start + num_bytes / chip.streaming_bandwidth * chip.clock
+
+
+def streaming_label(chip: Chip) -> Label:
+    """Returns the label of the cycles of a transfer of streaming memory."""
+    return label_of(chip, "streaming_bandwidth", "sync_hop_time")

@@ -1,4 +1,4 @@
-"""Cost of one phase of a program: exchange, then vertices on the workers of every tile.
+"""Cost of one phase of a program: exchange, then vertices on the workers of every tile; slices.
 
 Source of the constants: graphcore/poplibs, the estimators of vertices and of tile mappings.
 """
@@ -18,10 +18,8 @@ from tensorflow_ipu.costs.label import Label
 # The least that a linear tile mapping gives a tile, in bytes.
 LEAST_BYTES = 128
 
-
 # A vertex: its own word and, for each operand, a pointer and a length. Poplar packs some of them.
 _VERTEX_BYTES, _OPERAND_BYTES = 4, 8
-
 
 # An exchange: three instructions of 4 bytes for each block received. More than 39 blocks are never
 # counted: an exchange of all tiles goes by rows and columns of them (39 x 39 > 1,472).
@@ -128,7 +126,6 @@ def type_name(dtype: str) -> str:
 # A reduction: 33 for the supervisor, 20 + 10 per worker.
 _CYCLES, _WORKER_CYCLES = 33, 30
 
-
 # Reductions of so many partial sums and more take a second and a third stage.
 _TWO_STAGES, _THREE_STAGES = 16, 125
 
@@ -166,14 +163,11 @@ def adding_cycles(num_bytes: Number, partials: Number, chip: Chip) -> Number:
 # Dynamic slice: cycles besides the workers, of a worker, of a slice, and of one of its vectors.
 _SLICE, _SLICE_WORKER, _EACH_SLICE, _SLICE_VECTOR = 25, 39, 24, 2
 
-
 # Multi-slice: cycles of a worker, of an index whose row the tile has, and of another index.
 _LOOKUP_WORKER, _INSIDE, _OUTSIDE = 30, 19, 8
 
-
 # Elements and cycles of a vector of it by element size.
 _LOOKUP_VECTORS = {8: (1, 2), 4: (2, 2), 2: (2, 2), 1: (4, 3)}
-
 
 # Multi-update-add: cycles of a worker, of an element of a row the tile has, and of another index.
 _UPDATE_WORKER, _UPDATE_ATOM, _UPDATE_OUTSIDE = 12, 3, 5

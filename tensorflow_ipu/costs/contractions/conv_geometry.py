@@ -1,4 +1,4 @@
-"""Reads the geometry of a convolution off its op: field, kernel, channels, groups."""
+"""Geometry of a convolution, read from its op: field, kernel, channels, groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tensorflow_ipu.costs.cost import OpSpec, TensorType, UnknownCostError
 
 
 class _Roles(NamedTuple):
-    """Where an op has its operands.
+    """Positions of an op's operands.
 
     Args:
         spatial: number of spatial dimensions.
@@ -142,7 +142,7 @@ def windows(shape: Geometry) -> tuple[Window, ...]:
 
 
 def _operands(spec: OpSpec, roles: _Roles) -> tuple[TensorType, TensorType, TensorType]:
-    """Input, filter and result of the forward convolution, or the gradients in their places."""
+    """Returns input, filter and result of the forward convolution, or their gradients."""
     wanted = 2 if roles.kind == "forward" else 3
     if len(spec.inputs) < wanted or not spec.outputs:
         raise UnknownCostError(
@@ -160,7 +160,7 @@ def _operands(spec: OpSpec, roles: _Roles) -> tuple[TensorType, TensorType, Tens
 def _groups(
     spec: OpSpec, roles: _Roles, channels: int, outputs: int, filters: tuple[int, ...]
 ) -> tuple[int, int, int]:
-    """Groups, and input and output channels of each."""
+    """Returns the groups, and input and output channels of each."""
     inputs, each = filters[-2:]
     if roles.depthwise:
         if (inputs, inputs * each) != (channels, outputs):
@@ -181,7 +181,7 @@ def _groups(
 
 
 def _channels_first(spec: OpSpec) -> bool:
-    """Whether the channels come before the spatial dimensions."""
+    """Returns whether the channels come before the spatial dimensions."""
     layout = spec.attributes.get("data_format", "NHWC")
     layout = layout.decode() if isinstance(layout, bytes) else str(layout)
     if layout not in ("NHWC", "NCHW", "NDHWC", "NCDHW", ""):
@@ -192,17 +192,17 @@ def _channels_first(spec: OpSpec) -> bool:
 
 
 def _channels(tensor: TensorType, first: bool) -> int:
-    """Channels of a tensor."""
+    """Returns the channels of a tensor."""
     return tensor.shape[1] if first else tensor.shape[-1]
 
 
 def _spatial(values: tuple[int, ...], first: bool) -> tuple[int, ...]:
-    """The values of the spatial dimensions."""
+    """Returns the values of the spatial dimensions."""
     return tuple(values[2:] if first else values[1:-1])
 
 
 def _list(spec: OpSpec, name: str, rank: int) -> tuple[int, ...]:
-    """An attribute with a value for each dimension; ones if it is missing."""
+    """Returns an attribute with a value for each dimension; ones if it is missing."""
     value = spec.integers(name) or (1,) * rank
     if len(value) != rank:
         raise UnknownCostError(f"{spec.type}: expected {rank} {name}; received {list(value)}.")

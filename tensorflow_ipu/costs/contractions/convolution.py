@@ -10,9 +10,8 @@ import numpy as np
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.chip import amp
 from tensorflow_ipu.costs.contractions import methods, partition, vector_unit
-from tensorflow_ipu.costs.contractions.contraction import Product, arithmetic
+from tensorflow_ipu.costs.contractions.contraction import Product, arithmetic, block_of, candidates
 from tensorflow_ipu.costs.contractions.conv_geometry import OPS, Geometry, geometry, windows
-from tensorflow_ipu.costs.contractions.partition_block import block_of, candidates
 from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, UnknownCostError
 from tensorflow_ipu.costs.releases import CURRENT
 
@@ -105,7 +104,7 @@ def product(shape: Geometry, dtype: str, partials: str) -> Product:
 
 
 def _inside(image: int, field: int, kernel: int, stride: int) -> float:
-    """The share of kernel positions inside the image, along one dimension."""
+    """Returns the share of kernel positions inside the image, along one dimension."""
     before = max((field - 1) * stride + kernel - image, 0) // 2
     starts = [position * stride - before for position in range(field)]
     taps = sum(min(start + kernel, image) - max(start, 0) for start in starts)
@@ -113,7 +112,7 @@ def _inside(image: int, field: int, kernel: int, stride: int) -> float:
 
 
 def _combined(shape: Geometry, factor: int) -> Geometry:
-    """The same with some groups computed as one."""
+    """Returns the product with some groups computed as one."""
     return shape._replace(
         groups=-(-shape.groups // factor),
         inputs=shape.inputs * factor,
@@ -122,7 +121,7 @@ def _combined(shape: Geometry, factor: int) -> Geometry:
 
 
 def _sums(shape: Geometry) -> tuple[int, int]:
-    """Number of sums, and products of each."""
+    """Returns the number of sums, and of products of each."""
     if shape.kind == "filter":
         return shape.macs // shape.positions, shape.positions
     length = shape.taps * (shape.outputs if shape.kind == "input" else shape.inputs)

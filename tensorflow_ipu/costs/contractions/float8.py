@@ -6,20 +6,19 @@ from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.contractions import convolution
 from tensorflow_ipu.costs.contractions.conv_geometry import Geometry
 from tensorflow_ipu.costs.contractions.matmul import product
-from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType, UnknownCostError
-from tensorflow_ipu.costs.rule import Rule
+from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, Rule, TensorType, UnknownCostError
 
 FLOAT8 = "float8"
 
 
 def _matmul(spec: OpSpec, resources: Resources) -> Cost:
-    """A product of matrices of 8-bit floats; the scale goes into the sums."""
+    """Prices a product of matrices of 8-bit floats; the scale goes into the sums."""
     operands = tuple(TensorType(FLOAT8, tensor.shape) for tensor in spec.inputs[:2])
     return product(spec._replace(inputs=operands), resources)
 
 
 def _convolution(spec: OpSpec, resources: Resources) -> Cost:
-    """A convolution of 8-bit floats, or its transpose: the gradient of its input.
+    """Prices a convolution of 8-bit floats, or its transpose: the gradient of its input.
 
     Attributes say the geometry. Channels come first in both operands, unless `channels_last` says
     that they are last in images, and `filters_last` that they are last in filters.
@@ -56,7 +55,7 @@ def _convolution(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _channels_first(tensor: TensorType) -> TensorType:
-    """The type of a tensor whose channels are last, with these after the batch."""
+    """Returns the type of a channels-last tensor with the channels after the batch."""
     batch, *field, channels = tensor.shape
     return TensorType(tensor.dtype, (batch, channels, *field))
 

@@ -1,4 +1,4 @@
-"""Cost of matrix multiplication."""
+"""Costs of matrix products, and of ops made of them: MatMul, Einsum, factorizations."""
 
 from __future__ import annotations
 
@@ -8,9 +8,18 @@ import math
 from tensorflow_ipu.costs.chip.vertex import phase, share, type_name
 from tensorflow_ipu.costs.contractions import partition, vector_unit
 from tensorflow_ipu.costs.contractions.contraction import Product, arithmetic
-from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, TensorType, UnknownCostError
+from tensorflow_ipu.costs.cost import (
+    FREE,
+    Cost,
+    OpSpec,
+    Resources,
+    Rule,
+    TensorType,
+    UnknownCostError,
+    largest,
+    rules,
+)
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.costs.rule import Rule, largest, rules
 from tensorflow_ipu.costs.rules.data_movement import rearrangement
 from tensorflow_ipu.costs.rules.elementwise import elementwise, expression_cycles
 from tensorflow_ipu.costs.rules.reduction import reduction
@@ -75,7 +84,7 @@ def product(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _einsum(spec: OpSpec, resources: Resources) -> Cost:
-    """Einsum of one or two operands, by its equation.
+    """Prices an einsum of one or two operands, by its equation.
 
     Labels in both operands and the result make up the batch, those in both only are summed, those
     in one operand are rows or columns. Labels of one operand alone that the result lacks are summed
@@ -107,7 +116,7 @@ def _einsum(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _rearranged_sum(spec: OpSpec, labels: str, result: str, resources: Resources) -> Cost:
-    """Einsum of one operand: a transpose, or a sum over the labels that are gone."""
+    """Prices an einsum of one operand: a transpose, or a sum over the missing labels."""
     source, target = spec.input(0), spec.output()
     if set(labels) == set(result):
         whole = labels[-1:] == result[-1:]
@@ -117,7 +126,7 @@ def _rearranged_sum(spec: OpSpec, labels: str, result: str, resources: Resources
 
 
 def _of_largest(spec: OpSpec, resources: Resources) -> Cost:
-    """A product of the size of the largest operand and the result's columns. Assumed."""
+    """Prices a product of the largest operand and the result's columns. Assumed."""
     whole = largest(spec.inputs)
     inner = max(whole.shape, default=1)
     columns = max(spec.output().shape, default=1)
@@ -127,7 +136,7 @@ def _of_largest(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _sequential(tensor: TensorType, resources: Resources) -> Cost:
-    """Returns a factorization's cost column by column: a root or quotient, and a scaled column."""
+    """Prices the columns of a factorization: a root or quotient and a scaled column each."""
     lines = max(tensor.shape[-2:], default=1)
     batch = math.prod(tensor.shape[:-2])
     on_tile = share(batch * lines, tensor.element_size, resources.tiles)
@@ -139,7 +148,7 @@ def _sequential(tensor: TensorType, resources: Resources) -> Cost:
 
 
 def _factorized(products: int) -> Rule:
-    """Returns a rule for factorizations: N full products and a pass over the columns.
+    """Returns a rule for factorizations: a number of full products and a pass over the columns.
 
     No formula of the library for them is known; the arithmetic of a factorization of [m, n] is at
     most `m x n x min(m, n)` products, which blocked algorithms do as matrix products.
@@ -158,7 +167,7 @@ def _factorized(products: int) -> Rule:
 
 
 def _cross(spec: OpSpec, resources: Resources) -> Cost:
-    """Cross: two products and a difference for each element. Assumed."""
+    """Prices Cross: two products and a difference for each element. Assumed."""
     return elementwise(spec, resources) + Cost(label=Label.ASSUMED)
 
 

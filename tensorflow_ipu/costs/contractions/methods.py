@@ -6,10 +6,9 @@ import functools
 
 import numpy as np
 
-from tensorflow_ipu.costs.chip import amp, lanes
+from tensorflow_ipu.costs.chip import amp
 from tensorflow_ipu.costs.chip.amp import Number, Unit
-from tensorflow_ipu.costs.contractions.contraction import Product
-from tensorflow_ipu.costs.contractions.partition_block import Block, Splits, parts
+from tensorflow_ipu.costs.contractions.contraction import Block, Product, Splits, parts
 from tensorflow_ipu.costs.cost import Resources
 from tensorflow_ipu.costs.releases import CURRENT, Release
 from tensorflow_ipu.costs.rules.data_movement import REARRANGEMENT_CYCLES, cycles_per_byte
@@ -82,7 +81,7 @@ def cast_cycles(product: Product, unit: Unit, splits: Splits, block: Block) -> N
 
 
 def _without_kernel(product: Product, unit: Unit, splits: Splits, block: Block) -> Number:
-    """Cycles of 1x1 vertices, dot products or, with nothing to add up, outer products.
+    """Returns the cycles of 1x1 vertices, dot products or, without sums, outer products.
 
     The latter two have their sums in registers, and write them in the type of the result.
     """
@@ -92,14 +91,14 @@ def _without_kernel(product: Product, unit: Unit, splits: Splits, block: Block) 
     one = one + cast_cycles(product, unit, splits, block)
     inputs = np.minimum(block.input_groups * unit.input_channels, product.inputs)
     outputs = np.minimum(block.output_groups * unit.output_channels, product.outputs)
-    cycles = np.minimum(one, lanes.hmac(unit, block.groups * block.positions * outputs, inputs))
+    cycles = np.minimum(one, amp.hmac(unit, block.groups * block.positions * outputs, inputs))
     if product.inputs > 1:
         return cycles
-    return np.minimum(cycles, lanes.outer_product(block.groups, block.positions, outputs))
+    return np.minimum(cycles, amp.outer_product(block.groups, block.positions, outputs))
 
 
 def _kernel_rows(product: Product, unit: Unit, splits: Splits, block: Block, rows: int) -> Number:
-    """Cycles of n x 1 vertices with some kernel rows at once, which share the input channels."""
+    """Returns the cycles of n x 1 vertices; kernel rows at once share the input channels."""
     input_groups = parts(product.inputs, unit.input_channels // rows)
     height = product.windows[-2].size if len(product.windows) > 1 else product.windows[0].size
     steps = parts(height, rows)
@@ -116,7 +115,7 @@ def _kernel_rows(product: Product, unit: Unit, splits: Splits, block: Block, row
 
 
 def _short(product: Product, unit: Unit, splits: Splits, block: Block) -> Number:
-    """Cycles of a short convolution, which has kernel positions in place of input channels.
+    """Returns the cycles of a short convolution, with kernel positions as input channels.
 
     A step takes 4 kernel columns, and as many rows as fill the unit if all columns are in it.
     """
@@ -143,7 +142,7 @@ def _short(product: Product, unit: Unit, splits: Splits, block: Block) -> Number
 def _side_by_side(
     product: Product, unit: Unit, splits: Splits, block: Block, release: Release
 ) -> Number:
-    """Cycles of copying the inputs of each kernel position side by side, and of 1x1 vertices."""
+    """Returns the cycles of 1x1 vertices on copies of each kernel position's inputs."""
     inputs = product.inputs * product.kernel
     groups = parts(parts(inputs, unit.input_channels), splits.inputs)
     copied = block.groups * block.positions * groups * unit.input_channels * product.size
@@ -154,7 +153,7 @@ def _side_by_side(
 
 
 def _rows_at_once(unit: Unit, release: Release) -> tuple[int, ...]:
-    """Numbers of kernel rows that can share the input channels of the unit."""
+    """Returns the numbers of kernel rows that can share the input channels of the unit."""
     return _ROWS_AT_ONCE if unit.half and release.fills_unit else _ROWS_AT_ONCE[:1]
 
 
@@ -223,7 +222,7 @@ def least_bytes(product: Product, unit: Unit, block: Block, release: Release = C
 
 
 def _pass_channels(product: Product, unit: Unit, release: Release) -> int:
-    """Returns the input channels of one pass, padded with zeros, up to the unit's width."""
+    """Returns the input channels of a pass, filled with zeros to the width of the unit."""
     return min(padded_channels(product, unit, release), unit.input_channels)
 
 

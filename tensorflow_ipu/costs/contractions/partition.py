@@ -1,4 +1,4 @@
-"""Chooses the split of a product over the tiles, and costs it.
+"""Partitions of products over the tiles: the cheapest one, with its cost and memory.
 
 As the planner of poplibs does: positions, output channels, input channels (whose partial sums are
 then reduced) and groups are split over the tiles. Each tile receives its part of both operands,
@@ -21,12 +21,15 @@ from tensorflow_ipu.costs.chip import amp, vertex
 from tensorflow_ipu.costs.chip.amp import Number, Unit
 from tensorflow_ipu.costs.chip.vertex import exchange_code
 from tensorflow_ipu.costs.contractions import methods
-from tensorflow_ipu.costs.contractions.contraction import Product
-from tensorflow_ipu.costs.contractions.partition_block import Block, Splits, block_of, candidates
-from tensorflow_ipu.costs.cost import Cost, Partition, Resources
-from tensorflow_ipu.costs.figures import label_of
-from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.costs.memory_bound import bound
+from tensorflow_ipu.costs.contractions.contraction import (
+    Block,
+    Product,
+    Splits,
+    block_of,
+    candidates,
+)
+from tensorflow_ipu.costs.cost import Cost, Partition, Resources, memory_bound
+from tensorflow_ipu.costs.label import Label, label_of
 from tensorflow_ipu.costs.rules.data_movement import cycles_per_byte
 
 # --- Memory on each tile, in closed form ---
@@ -122,7 +125,7 @@ def with_memory(cycles: Cost, product: Product, unit: Unit, resources: Resources
     blocks = math.ceil(block.groups) * (inputs + outputs + inputs * outputs)
     return dataclasses.replace(
         cycles,
-        temporary=int(min(math.ceil(sum(sizes)), bound(resources))),
+        temporary=int(min(math.ceil(sum(sizes)), memory_bound(resources))),
         codelets=codelets(product),
         vertex_state=_VERTEX_BYTES + _POINTER_BYTES * blocks,
         exchange_code=sum(exchange_code(size) for size in sizes),
@@ -145,7 +148,6 @@ def codelets(product: Product) -> tuple[str, ...]:
 # Batched products in serial parts: the results that a tile has at once, and the copies of a result
 # in each part. Fitted to 54 attention scores of Peng et al. (ICPE 2024) on Mk2.
 _RESULTS, _COPIES = 3, 2
-
 
 # Bytes that move together in such a copy.
 _WORD = 8
@@ -183,7 +185,7 @@ def best(product: Product, resources: Resources) -> Cost:
 
 
 def _best(product: Product, resources: Resources) -> Cost:
-    """The cost of a product with the cheapest partition, with sums of its type."""
+    """Returns the cost of a product with the cheapest partition, with sums of its type."""
     chip, splits = resources.chip, candidates(resources.tiles, product.groups > 1)
     unit = amp.unit(chip, product.dtype, product.partials)
     block = block_of(product, unit, splits)
@@ -209,7 +211,7 @@ def _best(product: Product, resources: Resources) -> Cost:
 
 
 def _partition(product: Product, unit: Unit, block: Block, chosen: int, serial: int) -> Partition:
-    """The partition at a place of the arrays: the parts that have something."""
+    """Returns the partition at a place of the arrays, without empty parts."""
     sizes = (
         ("positions", product.positions, block.positions),
         ("inputs", -(-product.inputs // unit.input_channels), block.input_groups),
@@ -221,7 +223,7 @@ def _partition(product: Product, unit: Unit, block: Block, chosen: int, serial: 
 
 
 def _label(unit: Unit, chip: Chip) -> Label:
-    """How far the cycles can be trusted: as the rate of the matrix unit, which they rest on.
+    """Returns the label of the cycles: the matrix unit's, whose rate they rest on.
 
     They rest less on the rate at which it loads weights, uncertain on most chips. A load takes 32
     cycles at most, and the vertex 180 or more besides for each, even with a single position.
@@ -253,14 +255,14 @@ def cheapest(costs: Sequence[Cost]) -> Cost:
 def _serial(
     product: Product, unit: Unit, splits: Splits, block: Block, resources: Resources
 ) -> tuple[Number, Number, Number]:
-    """Times that operands are received, that vertices start, and the cycles of the vertices.
+    """Returns the receptions of operands, the starts of vertices, and the cycles of the vertices.
 
     A part of channels is a run of the same vertices. The planner has no parts of the field: where
     these would be needed it plans again for least memory. That is taken as one position for each
     worker at a time. Measured on Mk1, convolutions of 4 channels become 27 to 36 times slower there
     (lbm-graphcore, effect-of-mem-on-convolution).
     """
-    limit = bound(resources)
+    limit = memory_bound(resources)
     held = _held(product, block)
     parts = np.ceil(held / limit)
     release = resources.release
@@ -290,7 +292,7 @@ def operand_cycles(splits: Splits, block: Block, chip: Chip) -> Number:
 def _sums(
     splits: Splits, block: Block, unit: Unit, resources: Resources
 ) -> tuple[Number, Number, Number]:
-    """Cycles to add partial sums, to exchange them, and the number of phases.
+    """Returns the cycles to add and to exchange partial sums, and the number of phases.
 
     Each tile receives its part of the sums of all others. A release may take more for each sum.
     """
@@ -304,7 +306,7 @@ def _sums(
 
 
 def _held(product: Product, block: Block) -> Number:
-    """Bytes of a tile that its serial parts divide: the operands and the sums.
+    """Returns the bytes of a tile that its serial parts divide: the operands and the sums.
 
     Of batched products it is at least 3 times the result instead of the sums: sums, part, and the
     whole that the parts make.
@@ -316,7 +318,7 @@ def _held(product: Product, block: Block) -> Number:
 
 
 def _is_batched(product: Product) -> bool:
-    """Whether it is several products of matrices."""
+    """Returns whether it is several products of matrices."""
     return product.groups > 1 and not product.windows
 
 

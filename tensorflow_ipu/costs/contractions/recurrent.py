@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tensorflow_ipu.costs.chip.vertex import phase, share, type_name
 from tensorflow_ipu.costs.contractions.matmul import matmul
-from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
-from tensorflow_ipu.costs.rule import Rule, rules
+from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, Rule, TensorType, rules
 from tensorflow_ipu.costs.rules.elementwise import expression_cycles
 
 # On each unit of each sample: biases, three sigmoids and two hyperbolic tangents, and the state.
@@ -17,7 +16,7 @@ _GRU_GRADIENT = ("multiply",) * 10 + ("subtract",) * 4 + ("add",) * 3
 
 
 def _step(names: tuple[str, ...], batch: int, units: int, dtype: str, resources: Resources) -> Cost:
-    """Returns the cost of the gates' elementwise work in one time step."""
+    """Prices the elementwise work on the gates of one time step."""
     on_tile = share(batch * units, TensorType(dtype, ()).element_size, resources.tiles)
     cycles = expression_cycles(names, on_tile, dtype, resources.chip)
     return phase(cycles, f"Gates_{type_name(dtype)}", resources.chip, operands=8)
@@ -84,7 +83,7 @@ def _layer(
     resources: Resources,
     gradient: bool,
 ) -> Cost:
-    """Returns the cost of a layer of N gates; sizes are steps, batch, inputs and units."""
+    """Prices a layer with a number of gates; sizes are steps, batch, inputs and units."""
     steps, batch, inputs, units = sizes
     rows, columns = inputs + units, gates * units
     product = matmul(1, batch, rows, columns, dtype, resources)
@@ -96,7 +95,7 @@ def _layer(
 
 
 def _block_lstm(spec: OpSpec, resources: Resources) -> Cost:
-    """BlockLSTM: the second input is [steps, batch, inputs], the fifth the weights."""
+    """Prices BlockLSTM: the second input is [steps, batch, inputs], the fifth the weights."""
     steps, batch, inputs = spec.input(1).dimensions(3)
     units = spec.input(4).dimension(1) // 4
     gradient = "Grad" in spec.type
@@ -104,7 +103,7 @@ def _block_lstm(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _lstm_cell(spec: OpSpec, resources: Resources) -> Cost:
-    """LSTMBlockCell: one step. Its gradient leaves the products to other ops."""
+    """Prices LSTMBlockCell: one step. Its gradient leaves the products to other ops."""
     batch, inputs = spec.input(0).dimensions(2)
     units, dtype = spec.input(1).dimension(1), spec.input(0).dtype
     if "Grad" in spec.type:
@@ -113,7 +112,7 @@ def _lstm_cell(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _gru_cell(spec: OpSpec, resources: Resources) -> Cost:
-    """GRUBlockCell: one step."""
+    """Prices GRUBlockCell: one step."""
     batch, inputs = spec.input(0).dimensions(2)
     units, dtype = spec.input(1).dimension(1), spec.input(0).dtype
     return gru(1, batch, inputs, units, dtype, resources, "Grad" in spec.type)

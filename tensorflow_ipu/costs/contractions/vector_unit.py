@@ -8,12 +8,11 @@ import math
 import numpy as np
 
 from tensorflow_ipu.configs.chips import Chip
-from tensorflow_ipu.costs.chip import lanes
+from tensorflow_ipu.costs.chip import amp
 from tensorflow_ipu.costs.chip.vertex import exchange_code, phase, share
 from tensorflow_ipu.costs.contractions.contraction import SIZES, area
 from tensorflow_ipu.costs.contractions.conv_geometry import Geometry, windows
-from tensorflow_ipu.costs.cost import Cost, Partition, Resources, TensorType
-from tensorflow_ipu.costs.memory_bound import bound
+from tensorflow_ipu.costs.cost import Cost, Partition, Resources, TensorType, memory_bound
 
 # Ways to split vectors of channels over the tiles; field positions take the tiles that remain.
 _VECTOR_SPLITS = (1, 2, 4, 8, 16, 32, 64, 92, 128, 184, 368, 736, 1472)
@@ -36,8 +35,8 @@ def multiply(outputs: int, length: int, dtype: str, resources: Resources) -> Cos
     size = max(TensorType(dtype, ()).element_size, 1)
     each = share(outputs, size, resources.tiles)
     received = 2 * math.sqrt(each) * length * size
-    temporary = int(min(received, bound(resources)))
-    cycles = float(lanes.vector_macs(chip, each * length))
+    temporary = int(min(received, memory_bound(resources)))
+    cycles = float(amp.vector_macs(chip, each * length))
     return phase(cycles, f"multiply_{dtype}", chip, received, temporary)
 
 
@@ -67,7 +66,7 @@ def depthwise(shape: Geometry, types: tuple[str, str], resources: Resources) -> 
 
 
 def _of_vectors(shape: Geometry, types: tuple[str, str], width: int, resources: Resources) -> Cost:
-    """Returns the cost of a depthwise convolution with `width` channels to a vector."""
+    """Prices a depthwise convolution with a number of channels to a vector: all lanes, or half."""
     chip, (dtype, partials) = resources.chip, types
     vectors = -(-shape.groups * shape.outputs // width)
     across = np.array([split for split in _VECTOR_SPLITS if split <= resources.tiles])
@@ -76,11 +75,11 @@ def _of_vectors(shape: Geometry, types: tuple[str, str], width: int, resources: 
     received = each * width * SIZES[dtype] * area(windows(shape), positions, shape.stored)
     if shape.kind == "filter":
         sums = each * width * shape.taps * SIZES[partials] * (1 - 1 / along)
-        compute = lanes.vmac(chip, each * shape.taps, positions) + sums / chip.load_rate
+        compute = amp.vmac(chip, each * shape.taps, positions) + sums / chip.load_rate
         # The gradient of the result comes too.
         received = received + each * width * SIZES[dtype] * positions + sums
     else:
-        compute = lanes.vmac(chip, each * positions, shape.taps)
+        compute = amp.vmac(chip, each * positions, shape.taps)
     exchange = received / chip.exchange_rate
     chosen = int(np.argmin(compute + exchange))
     temporary = _temporary(shape, width, SIZES[dtype], resources)
@@ -101,7 +100,7 @@ def _phases(
     types: tuple[str, str],
     chip: Chip,
 ) -> Cost:
-    """Returns the cost with each phase's overhead; a filter's gradient has a reduction too."""
+    """Returns the cost with each phase's overhead; a filter's gradient has a reduction, too."""
     phases = 2 if shape.kind == "filter" else 1
     return Cost(
         compute + phases * (chip.compute_set_cycles + chip.vertex_launch_cycles),
@@ -115,7 +114,7 @@ def _phases(
 
 
 def _temporary(shape: Geometry, width: int, size: int, resources: Resources) -> int:
-    """Bytes on each tile: inputs of its share of the field, at most the bound.
+    """Returns the bytes on each tile: inputs of its share of the field, at most the bound.
 
     A tile has one vector of channels, and more where there are more vectors than tiles.
     """
@@ -123,4 +122,4 @@ def _temporary(shape: Geometry, width: int, size: int, resources: Resources) -> 
     field = max(vectors * shape.positions / resources.tiles, 1.0)
     block = float(area(windows(shape), min(field, shape.positions), shape.stored))
     natural = block * max(field / shape.positions, 1.0) * width * size
-    return int(min(math.ceil(natural), bound(resources)))
+    return int(min(math.ceil(natural), memory_bound(resources)))

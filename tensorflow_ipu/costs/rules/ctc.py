@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tensorflow_ipu.costs.chip.vertex import phase, share
-from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
+from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, Rule, TensorType, rules
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.costs.rule import Rule, rules
 from tensorflow_ipu.costs.rules.elementwise import expression_cycles
 from tensorflow_ipu.costs.rules.sorting import sorting
 
@@ -68,13 +67,13 @@ def beam_search(steps: int, batch: int, classes: int, width: int, resources: Res
 
 
 def _loss(spec: OpSpec, resources: Resources) -> Cost:
-    """IpuCtcLoss: [steps, batch, classes] and [batch, labels]."""
+    """Prices IpuCtcLoss: [steps, batch, classes] and [batch, labels]."""
     steps, batch, classes = spec.input(0).dimensions(3)
     return loss(steps, batch, spec.input(1).dimension(-1), classes, resources)
 
 
 def _beam_search(spec: OpSpec, resources: Resources) -> Cost:
-    """IpuCtcBeamSearch: [steps, batch, classes]."""
+    """Prices IpuCtcBeamSearch: [steps, batch, classes]."""
     steps, batch, classes = spec.input(0).dimensions(3)
     width = spec.integer("beam_width", 1)
     return beam_search(steps, batch, classes, width, resources)

@@ -10,10 +10,8 @@ import math
 
 from tensorflow_ipu.costs.chip.exchange import exchange_cycles
 from tensorflow_ipu.costs.chip.vertex import LEAST_BYTES, phase, share
-from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, TensorType
-from tensorflow_ipu.costs.figures import label_of
-from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.costs.rule import Rule, rules
+from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, Rule, TensorType, rules
+from tensorflow_ipu.costs.label import Label, label_of
 
 # Cycles of a rearrangement: a constant, and so many for each byte on a tile by the bytes that stay
 # next to each other (atoms). Source: the later rearrangement estimate of graphcore/poplibs.
@@ -64,7 +62,7 @@ def rearrangement(num_bytes: int, atom: int, resources: Resources) -> Cost:
 
 
 def _to_one_tile(num_bytes: int, resources: Resources) -> Cost:
-    """A few bytes go to one tile."""
+    """Prices a few bytes that go to one tile."""
     cycles = math.ceil(num_bytes / resources.chip.store_rate)
     label = label_of(resources.chip, "store_rate")
     return phase(cycles, "Copy", resources.chip, received=num_bytes, operands=2, label=label)
@@ -84,27 +82,27 @@ def local_copy(num_bytes: int, resources: Resources) -> Cost:
 
 
 def _bytes(tensors: tuple[TensorType, ...]) -> int:
-    """Size of all of some tensors."""
+    """Returns the bytes of some tensors together."""
     return sum(tensor.num_bytes for tensor in tensors)
 
 
 def _smallest_element(spec: OpSpec) -> int:
-    """Bytes of an element of the data."""
+    """Returns the bytes of an element of the data."""
     return next((t.element_size for t in spec.outputs if t.element_size), 4)
 
 
 def _contiguous(spec: OpSpec, resources: Resources) -> Cost:
-    """Pieces of rows move as they are: all of the result moves, in whole words."""
+    """Prices moved pieces of rows: all of the result moves, in whole words."""
     return rearrangement(_bytes(spec.outputs), _WHOLE, resources)
 
 
 def _scattered(spec: OpSpec, resources: Resources) -> Cost:
-    """Each element goes to a place of its own."""
+    """Prices elements that move one by one."""
     return rearrangement(_bytes(spec.outputs), _smallest_element(spec), resources)
 
 
 def _transpose(spec: OpSpec, resources: Resources) -> Cost:
-    """Whole words move when the last dimension stays the last, else single elements."""
+    """Prices a transpose: whole words if the last dimension stays last, else single elements."""
     source = spec.input(0)
     axes = spec.integers("axes")
     last = len(source.shape) - 1
@@ -116,7 +114,7 @@ def _transpose(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _update(spec: OpSpec, resources: Resources) -> Cost:
-    """A part of a tensor is written over: a copy of the tensor, and the new part moves."""
+    """Prices a part that is written over: a copy of the tensor, and the new part moves."""
     values = spec.input(-1)
     return local_copy(_bytes(spec.outputs), resources) + rearrangement(
         values.num_bytes, _WHOLE, resources
@@ -124,12 +122,12 @@ def _update(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _copy(spec: OpSpec, resources: Resources) -> Cost:
-    """A copy on the tiles that have the original."""
+    """Prices a copy on the tiles that have the original."""
     return local_copy(max(_bytes(spec.outputs), _bytes(spec.inputs)), resources)
 
 
 def _compaction(spec: OpSpec, resources: Resources) -> Cost:
-    """Elements by a condition: no such vertex is known; each input element moves alone. Assumed."""
+    """Prices elements by a condition, for lack of a vertex as single moved elements. Assumed."""
     moved = max(_bytes(spec.outputs), _bytes(spec.inputs))
     cost = rearrangement(moved, _smallest_element(spec), resources)
     return cost + Cost(label=Label.ASSUMED)

@@ -10,10 +10,8 @@ from typing import NamedTuple
 from tensorflow_ipu import op_names
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.chip.vertex import per_worker, phase, share, supervised, type_name
-from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
-from tensorflow_ipu.costs.figures import label_of
-from tensorflow_ipu.costs.label import Label, worst
-from tensorflow_ipu.costs.rule import Rule, rules
+from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, Rule, TensorType, rules
+from tensorflow_ipu.costs.label import Label, label_of, worst
 
 # --- Cycles of elementwise functions on one worker ---
 
@@ -39,9 +37,7 @@ class FunctionCycles(NamedTuple):
 
 _SIMPLE = (3, 0)
 
-
 _A = Label.ASSUMED
-
 
 #: One primitive function each.
 PRIMITIVES: dict[str, FunctionCycles] = {
@@ -79,31 +75,23 @@ PRIMITIVES: dict[str, FunctionCycles] = {
     "gamma": FunctionCycles((312, 1), (312, 1), _A),
 }
 
-
 #: Cycles of a worker besides its elements, by number of operands; three are taken as two.
 UNARY_OVERHEAD = 17
 
-
 EXP_OVERHEAD = 33
 
-
 BINARY_OVERHEAD_SINGLE, BINARY_OVERHEAD_HALF = 29, 26
-
 
 #: Cycles for each element of integers and booleans, and for each integer division.
 INTEGER_CYCLES, INTEGER_DIVISION_CYCLES = 7, 277
 
-
 DIVISIONS = frozenset({"divide"})
-
 
 #: Cast: cycles of a worker besides its vectors, of which each takes one.
 CAST_OVERHEAD = 19
 
-
 #: Fill: cycles of a worker besides its stores, of which each takes one; 22 to 26 in the source.
 FILL_OVERHEAD = 26
-
 
 #: Non-linearities with a vertex of their own: (first, each further vector) by type.
 NONLINEARITIES: dict[str, FunctionCycles] = {
@@ -120,10 +108,8 @@ NONLINEARITIES: dict[str, FunctionCycles] = {
     "SwishGrad": FunctionCycles((10, 15), (7, 9)),
 }
 
-
 #: Cycles of a worker in such a vertex: before its vectors (20 + 2) and after them (1 + 4).
 NONLINEARITY_BEFORE, NONLINEARITY_AFTER = 22, 5
-
 
 #: Cycles of its supervisor.
 NONLINEARITY_SUPERVISOR = 9
@@ -206,20 +192,19 @@ EXPRESSIONS = _expressions(
     """
 )
 
-
 # What an unknown function is taken for: a few simple operations on each element.
 UNKNOWN = ("add", "multiply", "select")
 
 
 def primitives(op: str) -> tuple[str, ...]:
-    """Returns the functions of the table that an op type or a function of the table is made of."""
+    """Returns the primitive functions of an op type or of a function of the table."""
     if op in PRIMITIVES:
         return (op,)
     return EXPRESSIONS.get(op, UNKNOWN)
 
 
 def element_label(op: str) -> Label:
-    """Returns how far the cycles of an op type can be trusted."""
+    """Returns the label of the cycles of an op type."""
     if op in NONLINEARITIES:
         return NONLINEARITIES[op].label
     if op not in PRIMITIVES and op not in EXPRESSIONS:
@@ -228,7 +213,7 @@ def element_label(op: str) -> Label:
 
 
 def expression_label(names: Sequence[str]) -> Label:
-    """Returns how far the cycles of several functions of the table in a row can be trusted."""
+    """Returns the label of the cycles of several functions of the table in a row."""
     return worst(PRIMITIVES[name].label for name in names)
 
 
@@ -236,10 +221,8 @@ def expression_label(names: Sequence[str]) -> Label:
 
 _HALVES = frozenset({"float16", "bfloat16", "float8_e4m3fn"})
 
-
 # Numbers that are computed in several of the width that the chip has.
 _PARTS = {"float64": 2, "complex64": 2, "complex128": 4}
-
 
 _FLOATS = _HALVES | {"float32"} | set(_PARTS)
 
@@ -257,7 +240,7 @@ def vector_width(dtype: str, chip: Chip) -> int:
 def tile_cycles(
     op: str, elements_per_tile: int, dtype: str, chip: Chip, operands: int = 0
 ) -> float:
-    """Returns the cycles of an elementwise op on a tile, including its compute set.
+    """Returns the cycles of an elementwise op on a tile, its compute set included.
 
     Formula: `compute set + fixed + launch + workers x (overhead + sum over functions of
     ceil(n / width) x cycles)`, n being the elements of the busiest worker. Integers take 7 cycles
@@ -307,26 +290,26 @@ def map_cycles(steps: Sequence[tuple[Sequence[str], str]], elements: int, chip: 
 
 
 def _cycles(names: Sequence[str], count: int, dtype: str, overhead: int, chip: Chip) -> float:
-    """Cycles of a vertex, from the functions on each of a worker's elements."""
+    """Returns the cycles of a vertex, from the functions on each of a worker's elements."""
     return chip.elementwise_cycles + supervised(overhead + _work(names, count, dtype, chip), chip)
 
 
 def _work(names: Sequence[str], count: int, dtype: str, chip: Chip) -> int:
-    """Cycles of a worker for some functions on each of its elements."""
+    """Returns the cycles of a worker for some functions on each of its elements."""
     if is_float(dtype):
         return sum(_vectors(name, count, dtype, chip) for name in names)
     return count * _integer(names)
 
 
 def _vectors(name: str, count: int, dtype: str, chip: Chip) -> int:
-    """Cycles of one function on a worker's elements."""
+    """Returns the cycles of one function on a worker's elements."""
     entry = PRIMITIVES[name]
     cycles, width = entry.half if dtype in _HALVES else entry.single
     return -(-count // (width or vector_width(dtype, chip))) * cycles
 
 
 def _integer(names: Sequence[str]) -> int:
-    """Cycles of some functions on one integer."""
+    """Returns the cycles of some functions on one integer."""
     return sum(INTEGER_DIVISION_CYCLES if name in DIVISIONS else INTEGER_CYCLES for name in names)
 
 
@@ -337,7 +320,7 @@ _UNARY = frozenset(
 
 
 def _overhead(op: str, dtype: str, operands: int) -> int:
-    """Cycles of a worker besides its elements."""
+    """Returns the cycles of a worker besides its elements."""
     if op in ("exp", "Exp"):
         return EXP_OVERHEAD
     if operands == 1 or (operands == 0 and primitives(op)[0] in _UNARY):
@@ -346,7 +329,7 @@ def _overhead(op: str, dtype: str, operands: int) -> int:
 
 
 def _nonlinearity_cycles(op: str, count: int, dtype: str, chip: Chip) -> float:
-    """A non-linearity: `fixed + 9 + workers x (22 + c1 + (vectors - 1) x cv + 5 + c1)`."""
+    """Returns `fixed + 9 + workers x (22 + c1 + (vectors - 1) x cv + 5 + c1)` cycles."""
     entry = NONLINEARITIES[op]
     first, further = entry.half if dtype in _HALVES else entry.single
     vectors = -(-count // vector_width(dtype, chip))
@@ -357,7 +340,7 @@ def _nonlinearity_cycles(op: str, count: int, dtype: str, chip: Chip) -> float:
 
 
 def computed_type(spec: OpSpec) -> TensorType:
-    """Returns the type an op computes in, with the shape of the largest thing it has."""
+    """Returns the type an op computes in, with the shape of its largest tensor."""
     tensors = [t for t in (*spec.outputs, *spec.inputs) if t.element_size]
     if not tensors:
         return TensorType("int32", ())
@@ -381,7 +364,7 @@ def elementwise(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def unknown(spec: OpSpec, resources: Resources) -> Cost:
-    """Returns the cost of an op nothing is known of: a few simple operations on each element.
+    """Returns the cost of an unknown op: a few simple operations on each element.
 
     Formula: an addition, a product and a selection on each element of its largest operand or
     result; the tiles receive all operands, which may be laid out in any way. Assumed, for lack of
@@ -400,7 +383,7 @@ def unknown(spec: OpSpec, resources: Resources) -> Cost:
 def _on_tiles(
     spec: OpSpec, dtype: str, on_tile: int, copied: Sequence[TensorType], resources: Resources
 ) -> Cost:
-    """The cost of an op, given which operands tiles receive copies of.
+    """Returns the cost of an op, given the operands that tiles receive copies of.
 
     An operand of one element is part of the vertex; of others a tile receives all, or as much as
     it has elements.
@@ -419,7 +402,7 @@ def _on_tiles(
 
 
 def _sum_of_many(spec: OpSpec, resources: Resources) -> Cost:
-    """AddN: one addition for each operand but the first, in one vertex."""
+    """Prices AddN: one addition for each operand but the first, in one vertex."""
     whole = spec.output()
     on_tile = share(whole.elements, whole.element_size, resources.tiles)
     names = ("add",) * max(len(spec.inputs) - 1, 1)
@@ -429,7 +412,7 @@ def _sum_of_many(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _power(spec: OpSpec, resources: Resources) -> Cost:
-    """Pow: two products where the exponent is one number, else a function call for each element.
+    """Prices Pow: two products for an exponent of one number, else a call for each element.
 
     A constant whole exponent, such as the 3 of GELU, becomes products in XLA. Its value is not
     known here, so one number is taken for such a constant.
@@ -441,7 +424,7 @@ def _power(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _cast(spec: OpSpec, resources: Resources) -> Cost:
-    """Cast: `19 + one per vector` on each worker."""
+    """Prices Cast: `19 + one per vector` on each worker."""
     source, result = spec.input(0), spec.output()
     chip = resources.chip
     size = max(source.element_size, result.element_size)
@@ -459,7 +442,7 @@ def fill_cycles(num_bytes: int, chip: Chip) -> float:
 
 
 def _fill(spec: OpSpec, resources: Resources) -> Cost:
-    """Fill of the result with one value."""
+    """Prices a fill of the result with one value."""
     result = spec.output()
     on_tile = share(result.elements, result.element_size, resources.tiles)
     cycles = fill_cycles(on_tile * result.element_size, resources.chip)
@@ -486,12 +469,12 @@ _ASSIGNMENTS: dict[str, tuple[str, ...]] = {
 
 
 def is_assignment(op_type: str) -> bool:
-    """Returns whether ops of a type can be the end of an expression, which writes a variable."""
+    """Returns whether ops of a type can end an expression by writing a variable."""
     return op_type in _ASSIGNMENTS
 
 
 def functions(spec: OpSpec) -> tuple[str, ...] | None:
-    """Returns the functions of the table that an op is in an expression.
+    """Returns the functions of the table for an op of an expression.
 
     Args:
         spec: the op.
@@ -551,7 +534,7 @@ def fused(
 
 
 def _step_type(spec: OpSpec) -> str:
-    """The type that an op of an expression is computed in; a cast has the wider one's vectors."""
+    """Returns the type of the computation of an op of an expression; a cast has the wider one's."""
     tensors = (*spec.inputs, *spec.outputs)
     wide = spec.type == "Cast" and any(t.dtype == "float32" for t in tensors)
     return "float32" if wide else computed_type(spec).dtype

@@ -6,9 +6,8 @@ import math
 
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.chip.vertex import per_worker, phase, share, supervised, type_name
-from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
+from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, Rule, TensorType, largest, rules
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.costs.rule import Rule, largest, rules
 from tensorflow_ipu.costs.rules.elementwise import expression_cycles, vector_width
 
 # Cycles of a worker for each vector of the window, forward and for the gradient of maximum pooling,
@@ -71,38 +70,38 @@ def pooling(
 
 
 def _window(spec: OpSpec) -> int:
-    """Elements of the window."""
+    """Returns the elements of the window."""
     return math.prod(spec.integers("ksize") or (1,))
 
 
 def _forward(spec: OpSpec, resources: Resources) -> Cost:
-    """AvgPool, MaxPool."""
+    """Prices AvgPool and MaxPool."""
     whole, pooled = spec.input(0), spec.output()
     return pooling(whole, pooled, _window(spec), resources, spec.type)
 
 
 def _average_gradient(spec: OpSpec, resources: Resources) -> Cost:
-    """AvgPoolGrad: the second input is the gradient of the pooled image."""
+    """Prices AvgPoolGrad: the second input is the gradient of the pooled image."""
     whole, pooled = spec.output(), spec.input(1)
     return pooling(whole, pooled, _window(spec), resources, spec.type)
 
 
 def _max_gradient(spec: OpSpec, resources: Resources) -> Cost:
-    """MaxPoolGrad: the image is read again."""
+    """Prices MaxPoolGrad: the image is read again."""
     whole, pooled = spec.input(0), spec.input(1)
     window = _window(spec)
     return pooling(whole, pooled, window, resources, spec.type, _MAX_BACKWARD, read=2)
 
 
 def _dilation(spec: OpSpec, resources: Resources) -> Cost:
-    """Dilation2D: as maximum pooling with the window of its filter. Assumed."""
+    """Prices Dilation2D: as maximum pooling with the window of its filter. Assumed."""
     window = math.prod(spec.input(1).shape[:2])
     cost = pooling(spec.input(0), spec.output(), window, resources, spec.type)
     return cost + Cost(label=Label.ASSUMED)
 
 
 def _resize(spec: OpSpec, resources: Resources) -> Cost:
-    """Resizing of images: four products and sums for each element of the larger one. Assumed."""
+    """Prices resizing of images: four products and sums per element of the larger one. Assumed."""
     whole = largest((*spec.inputs, *spec.outputs))
     on_tile = share(whole.elements, whole.element_size, resources.tiles)
     cycles = expression_cycles(("multiply", "add") * 4, on_tile, whole.dtype, resources.chip)

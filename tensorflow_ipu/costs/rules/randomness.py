@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.chip.vertex import per_worker, phase, share, supervised, type_name
-from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, TensorType
+from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, Rule, TensorType, rules
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.costs.rule import Rule, rules
 from tensorflow_ipu.costs.rules.elementwise import expression_cycles, vector_width
 from tensorflow_ipu.costs.rules.slicing import lookup, table_of
 from tensorflow_ipu.costs.rules.sorting import sorting
@@ -34,7 +33,7 @@ def tile_cycles(elements: int, per_vector: int, dtype: str, chip: Chip) -> float
 
 
 def _drawn(name: str, per_vector: int) -> Rule:
-    """A rule for ops that give random numbers of one kind."""
+    """Returns a rule for ops that give random numbers of one kind."""
 
     def cost(spec: OpSpec, resources: Resources) -> Cost:
         result = spec.output()
@@ -47,7 +46,7 @@ def _drawn(name: str, per_vector: int) -> Rule:
 
 
 def _shuffle(spec: OpSpec, resources: Resources) -> Cost:
-    """Rows in random order: their numbers are sorted by random keys, then the rows are taken."""
+    """Prices a shuffle: row numbers are sorted by random keys, then the rows are taken."""
     whole = spec.input(0)
     count = whole.shape[0] if whole.shape else 1
     table = table_of(whole, whole, count)
@@ -57,7 +56,7 @@ def _shuffle(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _categorical(spec: OpSpec, resources: Resources) -> Cost:
-    """Multinomial: a random number for each class and sample, and the place of the largest."""
+    """Prices Multinomial: a random number per class and sample, and the place of the largest."""
     logits, result = spec.input(0), spec.output()
     classes = logits.shape[-1] if logits.shape else 1
     drawn = TensorType("float32", (result.elements * classes,))
@@ -70,7 +69,7 @@ def _categorical(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _candidates(spec: OpSpec, resources: Resources) -> Cost:
-    """A sampler of classes: few numbers, on as many tiles as have some. Assumed."""
+    """Prices a sampler of classes: few numbers, on as many tiles as have some. Assumed."""
     count = sum(tensor.elements for tensor in spec.outputs)
     on_tile = share(count, 4, resources.tiles)
     cycles = expression_cycles(_CANDIDATE, on_tile, "float32", resources.chip)
@@ -78,7 +77,7 @@ def _candidates(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _seed(_spec: OpSpec, _resources: Resources) -> Cost:
-    """Seeds are on the chip already."""
+    """Prices a seed: it is on the chip already."""
     return FREE
 
 

@@ -15,10 +15,9 @@ from tensorflow_ipu.costs.chip.vertex import (
     supervised,
     type_name,
 )
-from tensorflow_ipu.costs.cost import Cost, OpSpec, Partition, Resources, TensorType
+from tensorflow_ipu.costs.cost import Cost, OpSpec, Partition, Resources, Rule, TensorType, rules
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.releases import CURRENT, Release
-from tensorflow_ipu.costs.rule import Rule, rules
 from tensorflow_ipu.costs.rules.elementwise import computed_type, is_float, vertex_cycles
 
 # A reduction vertex: cycles besides the launch, of a worker, and of each loop of a worker; the
@@ -103,7 +102,7 @@ def reduction(
 
 
 def _moved(name: str, source: TensorType, results: int, resources: Resources) -> Cost:
-    """A reduction of elements that are brought together first."""
+    """Prices a reduction of elements that are brought together first."""
     chip = resources.chip
     grain = max(_WORD // max(source.element_size, 1), 1)
     words = -(-results // grain)
@@ -124,7 +123,7 @@ def _moved(name: str, source: TensorType, results: int, resources: Resources) ->
 def _in_place(
     name: str, source: TensorType, results: int, trailing: bool, resources: Resources
 ) -> Cost:
-    """A reduction on the tiles that have the data, and of the partial results."""
+    """Prices a reduction on the tiles that have the data, and of the partial results."""
     chip = resources.chip
     on_tile = share(source.elements, source.element_size, resources.tiles)
     partials = min(-(-results // resources.tiles) + 1 if trailing else results, on_tile)
@@ -150,7 +149,7 @@ def _in_place(
 
 
 def _phase(resources: Resources) -> int:
-    """Cycles of a phase of a reduction over several tiles besides its vertex and exchange."""
+    """Returns the cycles of a phase of a reduction over tiles besides vertex and exchange."""
     return resources.release.sum_phase_cycles if resources.tiles > 1 else 0
 
 
@@ -172,14 +171,14 @@ def is_trailing(source: TensorType, result: TensorType, axes: tuple[int, ...] | 
 
 
 def _cost(spec: OpSpec, resources: Resources) -> Cost:
-    """A reduction op, by its axes."""
+    """Prices a reduction op, by its axes."""
     source, result = spec.input(0), spec.output()
     trailing = is_trailing(source, result, spec.integers("axes"))
     return reduction(spec.type, source, result.elements, trailing, resources)
 
 
 def _of_squares(spec: OpSpec, resources: Resources) -> Cost:
-    """EuclideanNorm: a reduction of squares, and a square root of each result."""
+    """Prices EuclideanNorm: a reduction of squares, and a square root of each result."""
     result = spec.output()
     on_tile = share(result.elements, result.element_size, resources.tiles)
     roots = vertex_cycles("sqrt", on_tile, result.dtype, resources.chip)
@@ -188,17 +187,17 @@ def _of_squares(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _to_one(spec: OpSpec, resources: Resources) -> Cost:
-    """L2Loss: everything is reduced."""
+    """Prices L2Loss: all elements are reduced."""
     return reduction("SquareSum", spec.input(0), 1, True, resources)
 
 
 def _to_channels(spec: OpSpec, resources: Resources) -> Cost:
-    """BiasAddGrad: all dimensions but the channels are reduced."""
+    """Prices BiasAddGrad: all dimensions but the channels are reduced."""
     return reduction("Sum", spec.input(0), spec.output().elements, False, resources)
 
 
 def _argument(spec: OpSpec, resources: Resources) -> Cost:
-    """ArgMax, ArgMin: a reduction that carries an index along: twice the data of it."""
+    """Prices ArgMax and ArgMin: a reduction of twice the data, with an index for each element."""
     source, result = spec.input(0), spec.output()
     trailing = is_trailing(source, result, spec.integers("axes"))
     pairs = TensorType(source.dtype, (2, *source.shape))
@@ -206,7 +205,7 @@ def _argument(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _segments(spec: OpSpec, resources: Resources) -> Cost:
-    """In-top-k and the like: a comparison with a row's element, and a count of each row."""
+    """Prices in-top-k and the like: a comparison with a row's element, and a count per row."""
     whole = computed_type(spec)
     on_tile = share(whole.elements, whole.element_size, resources.tiles)
     cycles = vertex_cycles("compare", on_tile, whole.dtype, resources.chip)

@@ -23,10 +23,18 @@ from tensorflow_ipu.costs.chip.vertex import (
     update_cycles,
     vertex_state,
 )
-from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Partition, Resources, TensorType
+from tensorflow_ipu.costs.cost import (
+    FREE,
+    Cost,
+    OpSpec,
+    Partition,
+    Resources,
+    Rule,
+    TensorType,
+    memory_bound,
+    rules,
+)
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.costs.memory_bound import bound
-from tensorflow_ipu.costs.rule import Rule, rules
 from tensorflow_ipu.costs.rules.data_movement import local_copy
 from tensorflow_ipu.costs.rules.elementwise import expression_cycles
 
@@ -39,18 +47,14 @@ from tensorflow_ipu.costs.rules.elementwise import expression_cycles
 
 INDEX_BYTES = 4
 
-
 # Sums of parts of the indices are kept in 32 bits, as those of reductions.
 _PARTIALS, _PARTIAL_BYTES = "float32", 4
-
 
 # A vertex of a slice has the table, the indices and the rows.
 _OPERANDS = 3
 
-
 # Columns are not split below words of the exchange.
 _WORD = 4
-
 
 # Parts of a dimension that are tried: powers of two, three times these, and divisors of the
 # numbers of tiles that chips have, 64 x 19 and 64 x 23.
@@ -60,7 +64,7 @@ _COUNTS = np.array(
 
 
 class Splits(NamedTuple):
-    """Partitions, one in each place of the arrays: how many parts each dimension is in."""
+    """Partitions as arrays: the number of parts of each dimension, one partition a place."""
 
     rows: Number
     columns: Number
@@ -73,7 +77,7 @@ class Splits(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Part of the table and indices on the fullest tile, in each partition.
+    """The fullest tile's part of a table and of the indices, in each partition.
 
     Args:
         rows: rows of the table.
@@ -155,7 +159,7 @@ def _best(
     codelets: tuple[str, ...],
     partials: str = "",
 ) -> Cost:
-    """The cost of the cheapest partition.
+    """Returns the cost of the cheapest partition.
 
     Copies of the table may take half of the bound of temporary memory. What exceeds the other half
     is done in parts one after the other. The table lies on the tiles that take part, which have no
@@ -164,7 +168,7 @@ def _best(
     """
     if not indices:
         return FREE
-    splits, limit = candidates(resources.tiles), bound(resources)
+    splits, limit = candidates(resources.tiles), memory_bound(resources)
     block = block_of(indices, table, splits)
     phases = way(splits, block, resources.chip)
     serial = np.ceil(phases.others / (limit / 2))
@@ -190,7 +194,7 @@ def _best(
 
 
 def _cycles(phases: _Phases, serial: Number, chip: Chip) -> tuple[Number, Number, Number]:
-    """Returns cycles of compute, exchange and sync per partition, with `serial` parts per phase."""
+    """Returns the cycles of compute, exchange and sync in each partition, by parts of a phase."""
     starts = serial * phases.count
     compute = phases.compute + starts * (chip.compute_set_cycles + chip.vertex_launch_cycles)
     exchange = np.ceil(phases.received / chip.exchange_rate) + starts * chip.exchange_overhead
@@ -198,7 +202,7 @@ def _cycles(phases: _Phases, serial: Number, chip: Chip) -> tuple[Number, Number
 
 
 def _lookup(splits: Splits, block: Block, chip: Chip) -> _Phases:
-    """A lookup in each partition."""
+    """Prices a lookup in each partition."""
     copied = np.where(splits.indices > 1, block.part * block.size, 0)
     several = splits.rows > 1
     outside = block.indices - block.inside
@@ -215,7 +219,7 @@ def _lookup(splits: Splits, block: Block, chip: Chip) -> _Phases:
 
 
 def _update(splits: Splits, block: Block, chip: Chip) -> _Phases:
-    """An update in each partition."""
+    """Prices an update in each partition."""
     least = _lookup(splits, block, chip)
     several = splits.indices > 1
     sums = np.where(several, block.part * _PARTIAL_BYTES, 0)
@@ -234,14 +238,14 @@ def _update(splits: Splits, block: Block, chip: Chip) -> _Phases:
 
 
 def _assignment(splits: Splits, block: Block, chip: Chip) -> _Phases:
-    """An update that replaces rows: the last one counts, so the indices are not split."""
+    """Prices an update that replaces rows: the last one counts, so indices are not split."""
     phases = _update(splits, block, chip)
     return phases._replace(compute=np.where(splits.indices > 1, np.inf, phases.compute))
 
 
 @functools.lru_cache(maxsize=64)
 def candidates(tiles: int) -> Splits:
-    """Returns the partitions to try on a number of tiles, for any table."""
+    """Returns the candidate partitions on a number of tiles, for all tables."""
     counts = _COUNTS[_COUNTS <= tiles]
     rows, columns, indices = (grid.ravel() for grid in np.meshgrid(counts, counts, counts))
     possible = rows * columns * indices <= tiles
@@ -249,7 +253,7 @@ def candidates(tiles: int) -> Splits:
 
 
 def block_of(indices: int, table: TensorType, splits: Splits) -> Block:
-    """Returns the block of the fullest tile; the looked-up rows are assumed to spread evenly.
+    """Returns the block of the fullest tile; requested rows count as spread evenly.
 
     Args:
         indices: number of indices.
@@ -276,7 +280,7 @@ _REPLACING = "Update"
 
 
 def table_of(whole: TensorType, rows: TensorType, count: int) -> TensorType:
-    """Returns a table as lookups and updates see it: rows, and the elements of a row.
+    """Returns the rows of a table, and the elements of a row.
 
     Args:
         whole: all of the table; a handle, which has no elements, stands for as many rows as given.
@@ -289,19 +293,19 @@ def table_of(whole: TensorType, rows: TensorType, count: int) -> TensorType:
 
 
 def _take(spec: OpSpec, resources: Resources) -> Cost:
-    """Gather, GatherV2, ResourceGather: one index for each row."""
+    """Prices Gather, GatherV2 and ResourceGather: one index for each row."""
     count = spec.input(1).elements
     return lookup(count, table_of(spec.input(0), spec.output(), count), resources)
 
 
 def _take_points(spec: OpSpec, resources: Resources) -> Cost:
-    """GatherNd: the last dimension of the indices makes up one index."""
+    """Prices GatherNd: the last dimension of the indices makes up one index."""
     count = math.prod(spec.input(1).shape[:-1])
     return lookup(count, table_of(spec.input(0), spec.output(), count), resources)
 
 
 class _Operands(NamedTuple):
-    """Where an op that changes rows has its operands.
+    """Positions of the operands of an op that changes rows.
 
     Args:
         values: position of the new rows among the inputs.
@@ -319,7 +323,7 @@ class _Operands(NamedTuple):
 
 
 def _changed_rows(operands: _Operands, combines: bool = True) -> Rule:
-    """A rule for ops that change rows of a tensor or variable."""
+    """Returns a rule for ops that change rows of a tensor or variable."""
 
     def cost(spec: OpSpec, resources: Resources) -> Cost:
         rows, shape = spec.input(operands.values), spec.input(operands.indices).shape
@@ -334,7 +338,7 @@ def _changed_rows(operands: _Operands, combines: bool = True) -> Rule:
 
 
 def _one_slice(spec: OpSpec, resources: Resources) -> Cost:
-    """An item of a list is read or written at a position known when the program runs."""
+    """Prices an item of a list, read or written at a position known at run time."""
     items = [t for t in (*spec.outputs, *spec.inputs) if t.element_size]
     item = max(items, key=lambda tensor: tensor.num_bytes, default=TensorType("float32", ()))
     on_tile = share(item.elements, item.element_size, resources.tiles)
@@ -344,7 +348,7 @@ def _one_slice(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _one_hot(spec: OpSpec, resources: Resources) -> Cost:
-    """Each element compares its place with the row's index and takes one of two values."""
+    """Prices OneHot: each element compares its place with the row's index."""
     result, indices = spec.output(), spec.input(0)
     on_tile = share(result.elements, result.element_size, resources.tiles)
     received = min(indices.elements, on_tile) * INDEX_BYTES
@@ -354,7 +358,7 @@ def _one_hot(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _stitch(spec: OpSpec, resources: Resources) -> Cost:
-    """DynamicStitch: rows of several tensors go to places given by as many tensors of indices."""
+    """Prices DynamicStitch: rows of several tensors, each with a tensor of indices."""
     half = len(spec.inputs) // 2
     count = sum(tensor.elements for tensor in spec.inputs[:half])
     result = spec.output()
@@ -362,18 +366,17 @@ def _stitch(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _segments(spec: OpSpec, resources: Resources) -> Cost:
-    """Returns the cost of SegmentSum and the like: rows are added to result rows by segment."""
+    """Prices SegmentSum and the like: rows are added to the result's row of their segment."""
     data, count = spec.input(0), spec.input(1).elements
     return update(count, table_of(spec.output(), data, count), resources)
 
 
 def _scatters(prefix: str, operands: _Operands) -> dict[str, Rule]:
-    """The rules for all kinds of scatters with some operands."""
+    """Returns the rules for all kinds of scatters with some operands."""
     return {f"{prefix}{kind}": _changed_rows(operands, kind != _REPLACING) for kind in _SCATTERS}
 
 
 _SCATTERS = "Add Sub Mul Div Min Max Update".split()
-
 
 RULES: dict[str, Rule] = {
     **rules(_take, "Gather GatherV2 ResourceGather TensorListGather"),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tensorflow_ipu.costs.chip.vertex import phase, share, type_name
-from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
+from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, Rule, TensorType, rules
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.costs.rule import Rule, rules
 from tensorflow_ipu.costs.rules.elementwise import (
     computed_type,
     expression_cycles,
@@ -20,7 +19,7 @@ _INDEX_BYTES = 4
 
 
 def _doublings(length: int) -> int:
-    """How often a length of 1 is doubled to reach some length."""
+    """Returns the number of doublings from a length of 1 to some length."""
     return max(length - 1, 0).bit_length()
 
 
@@ -53,13 +52,13 @@ def sorting(
 
 
 def _largest(spec: OpSpec, resources: Resources) -> Cost:
-    """TopK: the last dimension of the result is k."""
+    """Prices TopK: the last dimension of the result is k."""
     shape = spec.output().shape
     return sorting(spec.input(0), resources, kept=shape[-1] if shape else 1)
 
 
 def _scan(spec: OpSpec, resources: Resources) -> Cost:
-    """Returns the cost of running sums: `log2(length)` additions at distances 1, 2, 4, ...
+    """Prices running sums: `log2(length)` additions of the element 1, 2, 4 ... places before.
 
     Each step is an exchange and an addition. Assumed: the library's way is not known.
     """
@@ -77,7 +76,7 @@ def _scan(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _band(spec: OpSpec, resources: Resources) -> Cost:
-    """MatrixBandPart: each element is kept or set to zero by its place."""
+    """Prices MatrixBandPart: each element is kept or set to zero by its place."""
     whole = computed_type(spec)
     on_tile = share(whole.elements, whole.element_size, resources.tiles)
     cycles = vertex_cycles("select", on_tile, whole.dtype, resources.chip)

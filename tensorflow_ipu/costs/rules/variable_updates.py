@@ -7,8 +7,16 @@ from collections.abc import Mapping
 from tensorflow_ipu import op_names
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.chip.vertex import per_worker, phase, share, type_name
-from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType, UnknownCostError
-from tensorflow_ipu.costs.rule import Rule, largest, rules
+from tensorflow_ipu.costs.cost import (
+    Cost,
+    OpSpec,
+    Resources,
+    Rule,
+    TensorType,
+    UnknownCostError,
+    largest,
+    rules,
+)
 from tensorflow_ipu.costs.rules import slicing
 from tensorflow_ipu.costs.rules.data_movement import local_copy, rearrangement
 from tensorflow_ipu.costs.rules.elementwise import (
@@ -66,7 +74,7 @@ def scaled_add(tensor: TensorType, resources: Resources) -> Cost:
 
 
 def _by_equations(names: tuple[str, ...], spec: OpSpec, resources: Resources) -> Cost:
-    """An optimizer's rule as one map of its inputs, of the size of the largest of them."""
+    """Prices an optimizer's rule as one map of its inputs, of the largest one's size."""
     whole = largest(spec.inputs)
     on_tile = share(whole.elements, whole.element_size, resources.tiles)
     cycles = expression_cycles(names, on_tile, whole.dtype, resources.chip)
@@ -76,12 +84,12 @@ def _by_equations(names: tuple[str, ...], spec: OpSpec, resources: Resources) ->
 
 
 def _dense(names: tuple[str, ...]) -> Rule:
-    """A rule for an optimizer's op on all of a variable."""
+    """Returns a rule for an optimizer's op on all of a variable."""
     return Rule(lambda spec, resources: _by_equations(names, spec, resources))
 
 
 def _sparse(names: tuple[str, ...]) -> Rule:
-    """A rule for an optimizer's op on some rows: they are taken, changed and put back.
+    """Returns a rule for an optimizer's op on some rows: they are taken, changed and put back.
 
     The indices are the one input of integers; the gradient before them has the rows' shape.
     """
@@ -105,17 +113,17 @@ def _sparse(names: tuple[str, ...]) -> Rule:
 
 
 def _last(spec: OpSpec, resources: Resources) -> Cost:
-    """AssignAdd, AssignSub, gradient descent: a scaled add of the last input."""
+    """Prices AssignAdd, AssignSub and gradient descent: a scaled add of the last input."""
     return scaled_add(spec.input(-1), resources)
 
 
 def _assign(spec: OpSpec, resources: Resources) -> Cost:
-    """An assignment copies the value within each tile."""
+    """Prices an assignment, which copies the value within each tile."""
     return local_copy(spec.input(-1).num_bytes, resources)
 
 
 def _assign_part(spec: OpSpec, resources: Resources) -> Cost:
-    """A part of a variable is written over."""
+    """Prices a part of a variable that is written over."""
     return rearrangement(spec.input(-1).num_bytes, 8, resources)
 
 

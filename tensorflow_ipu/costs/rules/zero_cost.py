@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources
-from tensorflow_ipu.costs.rule import Rule, rules
+from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, Rule, rules
 
 # They name data or pass it on as it is, or describe it: the compiler knows static shapes.
 _NAMES = """
@@ -46,7 +45,7 @@ _HOST = """
 
 
 def _free(_spec: OpSpec, _resources: Resources) -> Cost:
-    """Nothing is computed or moved on the chip."""
+    """Prices an op that computes and moves nothing on the chip."""
     return FREE
 
 

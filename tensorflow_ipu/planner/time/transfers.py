@@ -14,13 +14,16 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.chip import collectives
-from tensorflow_ipu.costs.chip.exchange import link_cycles, link_label, links_between, sync_cycles
-from tensorflow_ipu.costs.chip.streams import (
+from tensorflow_ipu.costs.chip.exchange import (
     host_cycles,
     host_label,
+    link_cycles,
+    link_label,
+    links_between,
     network_cycles,
     streaming_cycles,
     streaming_label,
+    sync_cycles,
 )
 from tensorflow_ipu.costs.cost import FREE, Cost
 from tensorflow_ipu.costs.label import Label, worst

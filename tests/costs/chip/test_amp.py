@@ -9,8 +9,11 @@ from tensorflow_ipu.configs.chips import BOW, CHIPS, MK1, MK2
 from tensorflow_ipu.costs.chip import amp
 
 HALF = amp.unit(BOW, "float16", "float16")
+
 MIXED = amp.unit(BOW, "float16", "float32")
+
 FLOAT = amp.unit(BOW, "float32", "float32")
+
 # Tile cycles of [N,16] x [16,16] in float16 on Bow, from the rates that the notebook "IPU Peak
 # Flops" of graphcore-research/tessellate-ipu printed: N, TFLOP/s of 1472 tiles at 1.85 GHz.
 MEASURED = [
@@ -199,3 +202,16 @@ def test_short_convolutions_never_take_less_for_more(partials):
         assert (np.diff(outputs) > 0).all()
         positions = amp.vertex_short(unit, np.arange(1, 600), 1, steps, 12)
         assert (np.diff(positions) >= 0).all()
+
+
+# --- Vector arithmetic ---
+
+
+@pytest.mark.parametrize("chip", CHIPS, ids=repr)
+def test_vector_arithmetic_by_hand(chip):
+    # 2 outputs per worker, 100 products in vectors of 4 or 2.
+    assert amp.hmac(amp.unit(chip, "float16", "float16"), 12, 100) == 11 + 6 * 2 * (8 + 25)
+    assert amp.hmac(amp.unit(chip, "float32", "float32"), 12, 100) == 11 + 6 * 2 * (8 + 50)
+    assert amp.vmac(chip, 13, 9) == 11 + 6 * 3 * (8 + 9)
+    assert amp.outer_product(2, 10, 16) == 25 + 2 * (11 + 10 * (6 + 5))
+    assert amp.vector_macs(chip, 60) == 11 + 6 * 10 * 14

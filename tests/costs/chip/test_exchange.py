@@ -11,15 +11,20 @@ from tensorflow_ipu.costs.chip.exchange import (
     broadcast_cycles,
     exchange_cycles,
     hops,
+    host_cycles,
+    host_label,
     link_cycles,
     link_label,
     link_rate,
     links_between,
+    network_cycles,
+    streaming_cycles,
+    streaming_label,
     sync_cycles,
 )
 from tensorflow_ipu.costs.label import Label
 
-# --- Cycles of synchronisation ---
+# --- Synchronization ---
 
 
 @pytest.mark.parametrize(("ipus", "expected"), [(2, 1.5), (4, 2), (16, 5), (64, 17)])
@@ -48,7 +53,7 @@ def test_cycles_rise_with_ipus(chip):
     assert cycles == sorted(set(cycles))
 
 
-# --- Cycles of exchange on an IPU ---
+# --- Exchange between tiles ---
 
 # One step of a 3x3 blur on GC2 (thorbenlouw/lbm-graphcore): cycles of exchange by IPUs and type.
 # float2 moves twice the bytes of half4, so the difference of two rows is the cycles of their bytes.
@@ -91,7 +96,7 @@ def test_a_broadcast_is_never_slower_than_a_copy():
     assert broadcast_cycles(0, 100, BOW) == 0
 
 
-# --- Cycles of copies between IPUs ---
+# --- IPU-Links ---
 
 
 @pytest.mark.parametrize(("links", "bandwidth"), [(1, 13.6e9), (2, 27.2e9), (10, 136e9)])
@@ -128,3 +133,38 @@ def test_label_follows_the_figures():
     assert link_label(BOW) is Label.MODELLED
     sources = {**BOW.sources, "link_efficiency": Source("a guess", Status.UNCERTAIN)}
     assert link_label(dataclasses.replace(BOW, sources=sources)) is Label.ASSUMED
+
+
+# --- Host and streaming memory ---
+
+
+def test_host_cycles_by_hand():
+    # Four IPUs share 100 Gbit/s: 12.5 MB take each 4 ms. From its machine it gets 5.5 MB in 1 ms.
+    assert host_cycles(12.5e6, MK2) == pytest.approx(4 * 1.325e6 + sync_cycles(2, MK2))
+    assert host_cycles(5.5e6, MK2, ahead=True) == pytest.approx(1.325e6 + sync_cycles(2, MK2))
+    assert network_cycles(12.5e6, MK2) == pytest.approx(4 * 1.325e6)
+
+
+def test_streaming_cycles_by_hand():
+    # 5 MB at 5 GB/s are 1 ms, in one chunk.
+    assert streaming_cycles(5e6, BOW) == pytest.approx(1.85e6 + sync_cycles(2, BOW))
+
+
+@pytest.mark.parametrize(("mebibytes", "chunks"), [(1, 1), (128, 1), (129, 2), (1024, 8)])
+def test_each_chunk_of_128_mebibytes_has_a_start(mebibytes, chunks):
+    num_bytes = mebibytes * 1024**2
+    start = streaming_cycles(num_bytes, MK2) - num_bytes / 5e9 * MK2.clock
+    assert start == pytest.approx(chunks * sync_cycles(2, MK2))
+
+
+@pytest.mark.parametrize("chip", CHIPS, ids=repr)
+@pytest.mark.parametrize("cycles", [host_cycles, streaming_cycles], ids=["host", "streaming"])
+def test_streams_cycles_rise_with_bytes(chip, cycles):
+    sizes = [0, 1, 1000, 1 << 20, (1 << 27) - 1, 1 << 27, (1 << 27) + 1, 1 << 30]
+    found = [cycles(size, chip) for size in sizes]
+    assert found == sorted(found) and found[0] == 0
+
+
+def test_labels_follow_the_figures():
+    assert host_label(MK2) is Label.MODELLED
+    assert streaming_label(MK2) is Label.ASSUMED  # its bandwidth is uncertain

@@ -1,4 +1,4 @@
-"""Geometry read from convolution ops."""
+"""Tests of the geometry of convolution ops."""
 
 from __future__ import annotations
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from tensorflow_ipu.configs.chips import BOW, MK1
-from tensorflow_ipu.costs.chip import amp, lanes
+from tensorflow_ipu.costs.chip import amp
 from tensorflow_ipu.costs.contractions import methods
-from tensorflow_ipu.costs.contractions.contraction import Product, Window
-from tensorflow_ipu.costs.contractions.partition_block import Splits, block_of
+from tensorflow_ipu.costs.contractions.contraction import Product, Splits, Window, block_of
 from tensorflow_ipu.costs.cost import Resources
 from tensorflow_ipu.costs.releases import SDK_1_0
 
@@ -30,12 +29,12 @@ def test_a_product_without_kernel_takes_the_1x1_vertex():
 
 def test_few_sums_take_dot_products():
     _, cycles = computed(Product("float16", "float16", 1, 64, 2))
-    assert cycles == lanes.hmac(UNIT, 2, 64) < amp.vertex_1x1(UNIT, 1, 4)
+    assert cycles == amp.hmac(UNIT, 2, 64) < amp.vertex_1x1(UNIT, 1, 4)
 
 
 def test_nothing_to_add_up_takes_outer_products():
     _, cycles = computed(Product("float16", "float16", 3, 1, 20))
-    assert cycles == lanes.outer_product(1, 3, 20) < amp.vertex_1x1(UNIT, 3, 1, 2)
+    assert cycles == amp.outer_product(1, 3, 20) < amp.vertex_1x1(UNIT, 3, 1, 2)
 
 
 def test_many_channels_take_one_kernel_row_at_a_time():
@@ -96,7 +95,7 @@ def test_missing_channels_of_a_pass_take_room_as_zeros(dtype, inputs, channels):
 def test_sums_in_registers_are_written_in_the_type_of_the_result():
     unit = amp.unit(BOW, "float16", "float32")
     _, dots = computed(Product("float16", "float32", 1, 64, 2), unit)
-    assert dots == lanes.hmac(unit, 2, 64)
+    assert dots == amp.hmac(unit, 2, 64)
     _, products = computed(Product("float16", "float32", 600, 64, 64), unit)
     # 64 outputs of 600 positions, two of which are cast in a cycle.
     cast = 6 * 19 + 600 * 64 / 2 + BOW.compute_set_cycles

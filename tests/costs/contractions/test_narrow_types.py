@@ -1,4 +1,4 @@
-"""Products of narrower types take no longer than products of wider ones."""
+"""Products of narrower types take no longer than products of wider types."""
 
 from __future__ import annotations
 

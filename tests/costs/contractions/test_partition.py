@@ -13,8 +13,7 @@ from tensorflow_ipu.configs.chips import BOW
 from tensorflow_ipu.costs.chip import amp
 from tensorflow_ipu.costs.chip.vertex import exchange_code
 from tensorflow_ipu.costs.contractions import partition
-from tensorflow_ipu.costs.contractions.contraction import Product, Window
-from tensorflow_ipu.costs.contractions.partition_block import Splits, block_of
+from tensorflow_ipu.costs.contractions.contraction import Product, Splits, Window, block_of
 from tensorflow_ipu.costs.cost import Cost, Resources
 from tensorflow_ipu.costs.releases import Release
 

@@ -14,7 +14,6 @@ from tests.support.planner.op_specs import f16, f32, i32, op
 
 ALL = Resources(BOW, BOW.tiles)
 
-
 # 1,024 elements on a tile are 171 for the busiest worker: 86 vectors of 2, or 43 of 4.
 ON_TILE = 1024
 
@@ -150,7 +149,7 @@ def test_a_power_with_one_exponent_is_two_products():
     assert 11 + 6 * (17 + 86 * 6) <= cost.compute - fixed <= 11 + 6 * (29 + 86 * 6)
 
 
-# --- Elementwise ops that are one map, against the formula of an expression by hand ---
+# --- Fused groups ---
 
 X, H, ONE = f32(1472, 1024), f16(1472, 1024), f32()
 

@@ -1,4 +1,4 @@
-"""Reductions, and ops built from them: norms, softmax, losses."""
+"""Reductions, and norms, softmax and losses made of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tensorflow_ipu.configs.chips import BOW
 from tensorflow_ipu.costs.catalogue import cost_of
 from tensorflow_ipu.costs.cost import Resources, TensorType
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.costs.rules import reduction, softmax
+from tensorflow_ipu.costs.rules import normalization, reduction
 from tests.support.planner.op_specs import f16, f32, i32, op
 
 ALL = Resources(BOW, BOW.tiles)
@@ -127,4 +127,4 @@ def test_softmax_is_two_reductions_and_two_passes():
 
 
 def test_loss_cycles_by_hand():
-    assert softmax.loss_cycles(1024, BOW) == 11 + 6 * (26 + 9 * 171)
+    assert normalization.loss_cycles(1024, BOW) == 11 + 6 * (26 + 9 * 171)

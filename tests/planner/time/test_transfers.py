@@ -8,7 +8,7 @@ import pytest
 
 from tensorflow_ipu.configs.chips import BOW
 from tensorflow_ipu.costs.chip import collectives
-from tensorflow_ipu.costs.chip.streams import host_cycles, network_cycles, streaming_cycles
+from tensorflow_ipu.costs.chip.exchange import host_cycles, network_cycles, streaming_cycles
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
