@@ -156,7 +156,7 @@ def test_convolutions_without_padding_have_fewer_results():
         ("all-to-all, 4 bytes per pair, on chip", "tiles=16", 15 * 4),
     ],
 )
-def test_patterns_on_a_chip_take_what_the_busiest_tile_moves(workload, options, busiest):
+def test_patterns_on_chip_take_what_busiest_tile_moves(workload, options, busiest):
     found = exchange.predict(row(workload, options, "latency", chip="GC2"))
     least = sync_cycles(1, MK1) + busiest / MK1.exchange_rate
     assert least <= found.value <= least + 2 * MK1.exchange_overhead
@@ -213,7 +213,7 @@ def test_vertices_are_the_vertex_of_the_op():
     assert found.value == pytest.approx(convolution.vertex_cycles(spec, MK2))
 
 
-def test_releases_are_priced_by_the_text_of_the_chip():
+def test_releases_are_priced_by_text_of_chip():
     options = "n=512;dtype=fp16"
     young, later = (
         products.predict(row("matmul, square", options, chip=f"GC2 (SDK {release})")).value
@@ -270,7 +270,7 @@ def test_rows_that_cannot_be_right_are_left_out():
     assert all(reason.startswith("left out") for _, reason in outcome.refused)
 
 
-def test_training_that_more_host_processes_speed_is_left_out():
+def test_training_sped_up_by_host_processes_is_excluded():
     model, options = "ResNet-50 training, PopTorch", "replicas=4;instances="
     rows = [
         row(model, f"{options}{instances}", metric="throughput", unit="samples/s", value=value)

@@ -197,7 +197,7 @@ class TestWhatif:
         [("--tiles", "0"), ("--chip", "mk9"), ("--recompute", "perhaps"), ("--schedule", "x")],
         ids=lambda arguments: arguments[0],
     )
-    def test_wrong_values_are_usage_errors_that_name_the_option(self, capsys, report, arguments):
+    def test_wrong_values_are_usage_errors_that_name_option(self, capsys, report, arguments):
         assert main(["whatif", report, *arguments]) == 2
         assert arguments[1] in capsys.readouterr().err
 
@@ -263,7 +263,7 @@ class TestCheck:
         assert main(arguments) == 2 and not path.exists()
         assert "tolerance_percent" in capsys.readouterr().err
 
-    def test_a_check_without_a_report_is_a_usage_error(self, capsys, budget):
+    def test_check_without_a_report_is_a_usage_error(self, capsys, budget):
         assert main(["check", budget]) == 2
         assert "--report" in capsys.readouterr().err
 
@@ -298,7 +298,7 @@ class TestFiles:
         assert main(["report", report.replace("report.json", "reprot.json")]) == 2
         assert "'reprot.json' is unknown: did you mean 'report.json'?" in capsys.readouterr().err
 
-    def test_a_folder_with_several_reports_is_a_usage_error(self, capsys, tmp_path):
+    def test_folder_with_several_reports_is_a_usage_error(self, capsys, tmp_path):
         for name in ("first", "second"):
             (tmp_path / name).mkdir()
             write(tmp_path / name / "report.json")
@@ -319,7 +319,7 @@ class TestFiles:
         printed = capsys.readouterr()
         assert printed.err.count("\n") == 1 and str(path) in printed.err and not printed.out
 
-    def test_folders_in_the_place_of_files_are_usage_errors(self, capsys, tmp_path, report):
+    def test_folders_replacing_files_are_usage_errors(self, capsys, tmp_path, report):
         (tmp_path / "folder" / "report.json").mkdir(parents=True)
         folder = str(tmp_path / "folder")
         for arguments in (
@@ -344,7 +344,7 @@ class TestFiles:
         assert main(["report", name]) == 2
         assert capsys.readouterr().err.count("\n") == 1
 
-    def test_what_no_check_has_found_is_one_line_with_advice(self, capsys, report, monkeypatch):
+    def test_unexplained_failure_is_one_line_with_advice(self, capsys, report, monkeypatch):
         monkeypatch.setattr(comparison, "of_report", lambda _: {}["missing"])
         assert main(["diff", report, report]) == 2
         error = capsys.readouterr().err

@@ -99,7 +99,7 @@ def test_a_script_is_valid(capsys, shell):
     assert subprocess.run([shell, "-n"], input=text, text=True, timeout=60).returncode == 0
 
 
-def test_without_the_package_that_writes_it_there_is_a_line_that_mends_it(capsys, monkeypatch):
+def test_without_writer_package_line_mends_it(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["completion", "bash"]) == 2
     assert "pip install 'shtab" in capsys.readouterr().err

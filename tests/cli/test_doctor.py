@@ -31,7 +31,7 @@ def test_this_installation_is_in_order(run_python, tmp_path):
     assert subjects >= {"Python", "packages", "plugin", "TensorFlow", "ipu", "Keras", "program"}
 
 
-def test_a_broken_tensorflow_is_a_problem_and_the_rest_is_checked(run_python, tmp_path):
+def test_broken_tensorflow_is_problem_and_rest_is_checked(run_python, tmp_path):
     (tmp_path / "tensorflow").mkdir()
     (tmp_path / "tensorflow" / "__init__.py").write_text("raise ImportError('damaged')")
     variables = {"PYTHONPATH": str(tmp_path), "TF_POPLAR_FLAGS": "--use_ipu_model"}
@@ -44,7 +44,7 @@ def test_a_broken_tensorflow_is_a_problem_and_the_rest_is_checked(run_python, tm
     assert {"TF_POPLAR_FLAGS", "cache", "compiler", "folder"} <= {each.subject for each in found}
 
 
-def test_without_any_package_it_still_says_what_is_missing(run_python, tmp_path):
+def test_without_packages_it_reports_missing_ones(run_python, tmp_path):
     folder = str(Path(tensorflow_ipu.__file__).parents[1])
     process = run_python(f"import sys; sys.path.append({folder!r})\n{CODE}", "-S", cwd=tmp_path)
     assert process.stderr.splitlines()[-1] == "1 False"
@@ -91,7 +91,7 @@ def test_a_check_without_its_packages_is_a_warning(monkeypatch, tmp_path):
     assert finding.level is Level.WARNING and "absl" in finding.text
 
 
-def test_a_command_whose_packages_are_missing_names_the_doctor(capsys, monkeypatch):
+def test_command_whose_packages_are_missing_names_the_doctor(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_ipu.cli.devices", None)
     assert main(["devices"]) == 2
     error = capsys.readouterr().err

@@ -62,7 +62,7 @@ def test_the_examples_of_a_command_run(capsys, folder, monkeypatch, command):
     )
 
 
-def test_the_help_has_every_command_with_what_it_does(capsys):
+def test_help_has_every_command_with_what_it_does(capsys):
     text = " ".join(helped(capsys).split())
     assert all(f"{command.name} {command.summary}" in text for command in COMMANDS)
     # A module of the folder with arguments is a command.
@@ -99,7 +99,7 @@ def test_what_is_like_nothing_gets_none(capsys, arguments):
     assert "did you mean" not in error and arguments[-1] in error
 
 
-def test_options_of_a_program_that_is_run_are_its_own():
+def test_options_of_program_run_are_its_own():
     options = parser().parse_args(["run", "train.py", "--quite", "--tracebak"])
     assert options.arguments == ["--quite", "--tracebak"]
 

@@ -57,7 +57,7 @@ def test_options_are_set_right_before_the_call(tmp_path):
     assert (tmp_path / "train.py").read_text() == PROGRAM  # nothing is written yet
 
 
-def test_constants_of_the_same_block_are_changed_in_place(tmp_path):
+def test_constants_of_same_block_are_changed_in_place(tmp_path):
     edit = _edit(tmp_path, PROGRAM, {"auto_select_ipus": "4"})
     assert edit.after.decode() == PROGRAM.replace("= 1 ", "= 4 ")
     again = _edit(tmp_path, edit.after, {"auto_select_ipus": "4"})
@@ -254,7 +254,7 @@ def test_what_it_finds_is_faster_and_fits(capsys, tmp_path):
     assert found["plans"] <= 31
 
 
-def test_the_text_has_before_and_after_and_what_to_change(capsys, tmp_path):
+def test_text_has_before_after_and_changes(capsys, tmp_path):
     report = _report(tmp_path, dense([256] * 13, batch=16), 3)
     code, out, _ = _run(capsys, report, "--ipus", "4", "--plans", "30")
     assert code == 0
@@ -270,7 +270,7 @@ def test_the_text_has_before_and_after_and_what_to_change(capsys, tmp_path):
     assert "TF_POPLAR_FLAGS=--capacity_policy=mark" in out
 
 
-def test_without_a_number_of_ipus_there_are_more_until_something_fits(capsys, tmp_path):
+def test_without_ipu_count_number_grows_until_fit(capsys, tmp_path):
     report = _report(tmp_path, dense([256] * 13, batch=16), 3)
     code, found = _found(capsys, report, "--plans", "12", "--without", "precision")
     assert code == 0
@@ -383,7 +383,7 @@ class TestApply:
         _, out, _ = _run(capsys, report, *self.ONLY, "--apply")
         assert "has these options already" in out
 
-    def test_the_ipus_of_stages_are_left_to_whoever_makes_them(self, capsys, tmp_path):
+    def test_ipus_of_stages_are_left_to_caller(self, capsys, tmp_path):
         path = tmp_path / "train.py"
         path.write_text(PROGRAM_REMEDIES)
         report = _report(tmp_path, dense([256] * 13, batch=16), 5, configured_at=f"{path}:5")
@@ -412,7 +412,7 @@ class TestApply:
         assert path.read_text() == changed
 
     @pytest.mark.parametrize("place", ["", "/nowhere/train.py:5", "nonsense"])
-    def test_a_program_that_is_not_here_is_a_reason(self, capsys, tmp_path, place):
+    def test_program_that_is_not_here_is_a_reason(self, capsys, tmp_path, place):
         code, out, _ = _run(capsys, _report(tmp_path, configured_at=place), *self.ONLY, "--apply")
         assert code == 0
         assert "Nothing can be written into the program" in out

@@ -155,7 +155,7 @@ class TestLossScaleOptimizer:
             assert float(one.loss_scale) == expected and one.dynamic == dynamic
             assert one.inner_optimizer.get_config()["learning_rate"] == pytest.approx(0.1)
 
-    def test_wrong_arguments_of_the_loss_scale_optimizer_are_refused(self):
+    def test_wrong_arguments_of_loss_scale_optimizer_are_refused(self):
         with pytest.raises(ValueError, match='"optimizer" must be an instance of OptimizerV2'):
             mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1), 2)
         with pytest.raises(ValueError, match='Expected "loss_scale" to be a number'):

@@ -120,7 +120,7 @@ def output_of(*command):
 
 @pytest.mark.process
 @pytest.mark.parametrize("name", ["python", "contrib", "keras"])
-def test_every_row_of_the_tables_works_in_a_program(texts, tmp_path, capsys, name):
+def test_every_row_of_tables_works_in_a_program(texts, tmp_path, capsys, name):
     text, expected = texts[name]
     path = tmp_path / "program.py"
     path.write_text(text)

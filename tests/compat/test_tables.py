@@ -75,7 +75,7 @@ def test_a_module_has_one_name_in_the_tables():
 
 
 @needs_tensorflow("<2.16", "the catalogue is that of TensorFlow 2.15")
-def test_the_catalogue_of_tensorflow_1_is_that_of_the_installed_tensorflow(run_python):
+def test_tensorflow_1_catalogue_equals_installed_one(run_python):
     """In a process of its own: modules of TensorFlow also show modules that others imported."""
     path = ROOT / "docs/make_tensorflow1_names.py"
     code = "import runpy; module = runpy.run_path({!r}); print(module['render'](), end='')"
@@ -86,7 +86,7 @@ def test_the_catalogue_of_tensorflow_1_is_that_of_the_installed_tensorflow(run_p
     assert "tensorflow.Variable" not in tensorflow1_names.NAMES
 
 
-def test_contrib_has_all_names_of_its_table_without_shims():
+def test_contrib_has_table_names_without_shims():
     from tensorflow_ipu.compat import contrib
 
     for row in tables.contrib.NAMES:

@@ -130,7 +130,7 @@ def test_unknown_attribute_names_the_one_elsewhere(config, access):
     assert "Did you mean 'paint.coat'?" in str(info.value)
 
 
-def test_unknown_attribute_in_a_category_has_its_full_name(config):
+def test_unknown_attribute_in_category_has_its_full_name(config):
     with pytest.raises(ValueError, match=r"'paint\.colur' is not .* 'paint\.colour'\?"):
         _ = config.paint.colur
 
@@ -192,7 +192,7 @@ def test_metadata_of_a_category_has_no_value(config, caplog):
         metadata.check_type(1)
 
 
-def test_metadata_is_relative_to_the_category_it_is_asked_of(config):
+def test_metadata_is_relative_to_its_category(config):
     assert config.paint.get_attribute_metadata("can.labels").name == "paint.can.labels"
 
 
@@ -250,7 +250,7 @@ def test_to_dict_does_not_share_state(config):
     assert config.paint.can.labels == {}
 
 
-def test_from_dict_warns_of_missing_names_and_keeps_their_values(config, caplog):
+def test_from_dict_keeps_values_of_missing_names(config, caplog):
     config.paint.coat = 0.25
     config.from_dict(
         {"count": 3, "old": False, "paint": {"colour": 7, "either": False, "can": {"labels": {}}}}

@@ -143,7 +143,7 @@ def test_every_default_has_its_type(name):
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_every_option_rejects_an_object_of_no_documented_type(name):
+def test_every_option_rejects_object_of_no_documented_type(name):
     node, leaf = owner(IPUConfig(), name)
     with pytest.raises(TypeError, match="but it must be of type"):
         setattr(node, leaf, object())
@@ -168,7 +168,7 @@ def test_stochastic_rounding_takes_bools_and_members(value):
 
 
 @pytest.mark.parametrize("value", [3, [1, 2], (4,)])
-def test_ipus_are_selected_by_a_number_or_a_list(value):
+def test_ipus_are_selected_by_number_or_list(value):
     config = IPUConfig()
     config.auto_select_ipus = value
     assert config.auto_select_ipus == value

@@ -66,7 +66,7 @@ def _is_number(hint: object) -> bool:
     return hint in (int, float) or any(map(_is_number, typing.get_args(hint)))
 
 
-def test_every_option_that_is_a_number_or_a_folder_says_what_it_takes() -> None:
+def test_every_number_or_folder_option_documents_values() -> None:
     for name, option in OPTIONS.items():
         if _is_number(option.type):
             assert isinstance(option.allowed, Range), name
@@ -77,7 +77,7 @@ def test_every_option_that_is_a_number_or_a_folder_says_what_it_takes() -> None:
         assert option.checked_later == (name in LATER)
 
 
-def test_every_flag_that_is_a_number_or_a_folder_says_what_it_takes() -> None:
+def test_every_number_or_folder_flag_documents_values() -> None:
     words = {
         "synthetic_data_initializer",
         "capacity_policy",

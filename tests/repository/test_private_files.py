@@ -69,7 +69,7 @@ class TestErrors:
         assert path.read_text() == "before" and os.listdir(path.parent) == ["file"]
 
     @pytest.mark.parametrize("error", [KeyError("mine"), KeyboardInterrupt(), OSError("mine")])
-    def test_errors_of_the_block_leave_the_file_as_it_was(self, path, error) -> None:
+    def test_errors_of_block_leave_file_as_it_was(self, path, error) -> None:
         with pytest.raises(type(error)) as raised, private_files.replacing(path) as file:
             file.write(b"half")
             assert len(private_files.partials(path)) == 1
@@ -77,7 +77,7 @@ class TestErrors:
         assert raised.value is error
         self.check(path)
 
-    def test_errors_of_another_file_are_left_as_they_are(self, path, tmp_path) -> None:
+    def test_errors_of_other_file_stay(self, path, tmp_path) -> None:
         with pytest.raises(FileNotFoundError, match="none"), private_files.replacing(path):
             (tmp_path / "none").read_bytes()
         self.check(path)

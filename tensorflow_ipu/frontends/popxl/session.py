@@ -82,8 +82,8 @@ class Session:
         self._weights_to_host_on_exit = weights_to_host_on_exit
         self._depth = 0
         self._stays_attached = False
-        self._programs: dict[int, programs.Program] = {}
-        self._program: programs.Program | None = None
+        self._programs: dict[int, programs.LoweredProgram] = {}
+        self._program: programs.LoweredProgram | None = None
         self._transfers = Transfers(ir)
         self._all_variables = ir.main_graph.variables
         if not all(map(weights.is_writable, self._all_variables)):
@@ -341,7 +341,7 @@ class Session:
         options = self.ir_.session_options
         return options.value("cachePath") if options.value("enableEngineCaching") else None
 
-    def _prepare(self, ordinal: int) -> programs.Program:
+    def _prepare(self, ordinal: int) -> programs.LoweredProgram:
         """Returns the program for a device, which is made the first time.
 
         Args:
@@ -355,12 +355,12 @@ class Session:
                 self._programs[ordinal] = self._made(ordinal)
         return self._programs[ordinal]
 
-    def _made(self, ordinal: int) -> programs.Program:
+    def _made(self, ordinal: int) -> programs.LoweredProgram:
         """Makes the program for a device; it is compiled at the first run.
 
         The first one is compiled now if there is a cache, or a report is asked for.
         """
-        program = programs.Program(self.ir_, ordinal)
+        program = programs.LoweredProgram(self.ir_, ordinal)
         if self._programs:
             return program
         options = self.ir_.session_options
@@ -395,7 +395,7 @@ class Session:
         self._program = None
         self._device.detach()
 
-    def _attached(self, what: str) -> programs.Program:
+    def _attached(self, what: str) -> programs.LoweredProgram:
         """Returns the program of the device.
 
         Raises:

@@ -89,7 +89,7 @@ def test_packages_that_fit_are_one_line(install):
     ],
     ids=["another TensorFlow", "none", "another NumPy", "two TensorFlows", "no Keras 2"],
 )
-def test_what_does_not_fit_has_a_line_that_mends_it(install, versions, needed, level, words, mend):
+def test_misfit_has_line_that_mends_it(install, versions, needed, level, words, mend):
     install(versions, needed)
     (finding,) = checks.requirements()
     assert (finding.level, finding.mend) == (level, mend) and words in finding.text
@@ -132,7 +132,7 @@ def test_nothing_is_compared_without_packaging(install, monkeypatch):
 @pytest.mark.parametrize(
     "wanted, level", [(">=3.9,<4", Level.OK), ("<3.9", Level.PROBLEM)], ids=["fits", "other"]
 )
-def test_python_is_compared_with_what_the_package_is_for(monkeypatch, wanted, level):
+def test_python_is_compared_with_what_package_is_for(monkeypatch, wanted, level):
     monkeypatch.setattr(metadata, "metadata", lambda _: {"Requires-Python": wanted})
     finding = checks.python()
     assert finding.level is level and (level is Level.OK or wanted in finding.text)
@@ -178,7 +178,7 @@ def test_two_are_a_problem_as_tensorflow_loads_both(packages):
     assert finding.level is Level.PROBLEM and finding.mend == f"rm {second}"
 
 
-def test_a_link_to_the_same_file_is_no_second_one(packages):
+def test_link_to_same_file_is_no_second_one(packages):
     file = put(packages[0])
     link = packages[1] / "tensorflow-plugins" / built_for.LIBRARY
     link.parent.mkdir(parents=True)
@@ -232,7 +232,7 @@ def test_the_compiler_is_needed_for_custom_operations_only(
 
 
 class TestCache:
-    def test_without_one_there_is_a_line_that_sets_it(self):
+    def test_without_one_there_is_line_that_sets_it(self):
         finding = checks.cache("")
         assert finding.level is Level.OK and "--executable_cache_path=" in finding.mend
 

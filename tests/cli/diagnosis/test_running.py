@@ -57,7 +57,7 @@ def test_how_the_import_fails_is_said(tensorflow, fault, seconds, failure):
     assert ("--timeout" in finding.mend) == (fault == "hang")
 
 
-def test_a_plugin_that_does_not_fit_is_told_from_a_broken_tensorflow(tensorflow):
+def test_misfit_plugin_is_told_from_broken_tensorflow(tensorflow):
     tensorflow("plugin")
     (finding,) = running.check(running.probe(60), running.probe(60, "--without-plugins"), {})
     assert finding.subject == "plugin" and "undefined symbol" in finding.text
@@ -71,7 +71,7 @@ def test_what_libraries_print_is_not_taken_for_results(tensorflow):
     assert probed.failure("devices")  # this TensorFlow has no `config`
 
 
-def test_an_interpreter_that_reads_no_pth_files_is_found_out(tensorflow):
+def test_interpreter_without_pth_files_is_detected(tensorflow):
     tensorflow("broken")
     probed = running.probe(60, command=(*running.INTERPRETER, "-S"))
     assert probed.steps["start"].facts == {"started": False}
@@ -142,7 +142,7 @@ def test_a_part_that_fails(changes, subject, level, words):
     assert (finding.subject, finding.level) == (subject, level) and words in finding.text
 
 
-def test_wrong_json_is_said_once_where_the_variable_is_read():
+def test_wrong_json_is_reported_once_where_read():
     assert bad(judged(options="ValueError: POPLAR_ENGINE_OPTIONS must be a JSON object")) == []
 
 

@@ -78,7 +78,7 @@ def test_what_is_right_is_shown():
     assert [finding.level for finding in found] == [Level.OK, Level.OK]
 
 
-def test_a_flag_without_effect_is_a_warning_that_leaves_it_out():
+def test_flag_without_effect_warns():
     text = "--save_vertex_graph=/tmp/graphs --use_ipu_model"
     _, finding = variables.check({"TF_POPLAR_FLAGS": text})
     assert finding.level is Level.WARNING and "--save_vertex_graph is ignored" in finding.text
@@ -88,5 +88,5 @@ def test_a_flag_without_effect_is_a_warning_that_leaves_it_out():
 @pytest.mark.parametrize(
     "text, folder", [("--executable_cache_path=/a/b", "/a/b"), ("", ""), ("--wrong", None)]
 )
-def test_the_folder_of_the_cache_is_that_of_the_flags(text, folder):
+def test_folder_of_cache_equals_that_of_flags(text, folder):
     assert variables.cache_folder({"TF_POPLAR_FLAGS": text}) == folder

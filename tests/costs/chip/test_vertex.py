@@ -42,7 +42,7 @@ def test_the_workers_share_many_indices(size, row):
 
 
 @pytest.mark.parametrize(("size", "vectors"), [(4, 50), (8, 100)])
-def test_the_workers_share_the_elements_of_a_single_row(size, vectors):
+def test_workers_share_the_elements_of_a_single_row(size, vectors):
     assert vertex.lookup_cycles(1, 0, 600, size, BOW) == 6 * (30 + 19 + 2 * vectors)
 
 
@@ -51,6 +51,6 @@ def test_multi_update_cycles_by_hand():
     assert vertex.update_cycles(10, 90, 12, 2, BOW) == 11 + 6 * (12 + 3 * 10 * 2 + 5 * 90)
 
 
-def test_a_short_update_takes_as_long_as_the_lookup():
+def test_short_update_takes_as_long_as_the_lookup():
     lookup = vertex.lookup_cycles(1, 0, 1, 4, BOW)
     assert vertex.update_cycles(1, 0, 1, 4, BOW) == lookup > 11 + 6 * (12 + 3)

@@ -83,7 +83,7 @@ def test_the_cheapest_of_all_partitions_is_taken(sizes, tiles, updated):
     assert by_hand(*sizes, chosen, updated) == pytest.approx(best)
 
 
-def test_many_lookups_in_a_small_table_split_the_indices():
+def test_many_lookups_in_a_small_table_split_indices():
     # With rows and columns alone this takes 300,000 cycles.
     taken = op(
         "GatherV2", (table(1000, 200, 2), TensorType("int32", (18_000,))), table(18_000, 200, 2)
@@ -102,7 +102,7 @@ def test_many_lookups_in_a_small_table_split_the_indices():
     assert cost.cycles < 40_000
 
 
-def test_rows_that_are_replaced_do_not_split_the_indices():
+def test_rows_that_are_replaced_do_not_split_indices():
     rows, indices = table(18_000, 200, 2), TensorType("int32", (18_000,))
     replaced = cost_of(op("ResourceScatterUpdate", (table(1000, 200, 2), indices, rows), ()), ALL)
     added = cost_of(op("ResourceScatterAdd", (table(1000, 200, 2), indices, rows), ()), ALL)
@@ -170,7 +170,7 @@ def test_temporary_memory_is_that_of_the_partition(sizes, proportion, updated):
 
 @pytest.mark.parametrize("way", [slicing.lookup, slicing.update])
 @pytest.mark.parametrize("combines", [True, False])
-def test_a_table_too_large_for_the_tiles_is_spread_over_all(way, combines):
+def test_table_too_large_for_tiles_is_spread(way, combines):
     large = table(1_000_003, 512, 2)  # 696 kB on each of 1,472 tiles
     rest = () if way is slicing.lookup else (combines,)
     cost = way(1000, large, ALL, *rest)

@@ -43,6 +43,6 @@ def test_a_text_means_a_public_name_or_none(text, name):
     ("text", "name"),
     [("ctc_loss", "ctc_loss"), ("gelu()", "gelu"), ("gelu", None), ("name", None)],
 )
-def test_names_of_the_module_of_a_page_need_no_beginning(text, name):
+def test_names_of_module_of_page_need_no_beginning(text, name):
     module = f"{IPU}.nn_ops"
     assert name_index.find(text, module) == (name and f"{module}.{name}")

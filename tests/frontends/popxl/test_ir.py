@@ -12,7 +12,7 @@ from popxl import ops, transforms
 ERROR = popxl.errors.popart_exception
 
 
-def test_ids_have_graph_scopes_and_names_and_are_unique():
+def test_ids_have_scopes_and_names_and_are_unique():
     ir = popxl.Ir()
     with ir.main_graph:
         bias = [popxl.variable(0.0, name="bias") for _ in range(2)]
@@ -25,7 +25,7 @@ def test_ids_have_graph_scopes_and_names_and_are_unique():
     assert [t.id for t in (*bias, again)] == ["bias", "bias__t0", "bias__t1"]
     assert (weight.id, weight.name, weight.scope) == ("outer/inner/weight", weight.id, "")
     (x,) = graph.inputs
-    name = f"{test_ids_have_graph_scopes_and_names_and_are_unique.__name__}.<lambda>_subgraph(0)"
+    name = f"{test_ids_have_scopes_and_names_and_are_unique.__name__}.<lambda>_subgraph(0)"
     assert graph.id == graph.name == name
     assert (x.id, x.name, x.scope) == (f"{name}/x", "x", name)
     assert unnamed.id == "t"
@@ -33,7 +33,7 @@ def test_ids_have_graph_scopes_and_names_and_are_unique():
     assert repr(bias[1]) == "Variable[bias__t0 popxl.dtypes.float32 ()]"
 
 
-def test_create_graph_makes_inputs_of_tensors_wherever_the_signature_has_them():
+def test_create_graph_makes_inputs_anywhere_in_signature():
     ir = popxl.Ir()
     spec = popxl.TensorSpec((2,), popxl.float32)
 
@@ -62,7 +62,7 @@ def test_create_graph_makes_inputs_of_tensors_wherever_the_signature_has_them():
     )
 
 
-def test_annotations_that_only_type_checkers_know_leave_the_others_alone():
+def test_type_checker_annotations_leave_others_alone():
     def build(
         a: Unknown,  # noqa: F821
         b: popxl.TensorByRef,
@@ -122,7 +122,7 @@ def test_graphs_and_irs_compare_with_their_kind_only():
         ir.main_graph.get_tensor("x")
 
 
-def test_the_current_graph_is_the_innermost_of_one_ir():
+def test_current_graph_is_the_innermost_of_one_ir():
     ir, other = popxl.Ir(), popxl.Ir()
     with pytest.raises(RuntimeError, match="no graph has been selected"):
         popxl.gcg()
@@ -283,7 +283,7 @@ def test_modifications_need_an_order(build, ambiguous):
             popxl.Session(ir)
 
 
-def test_outputs_are_tensors_of_the_graph_and_each_is_one_once():
+def test_outputs_belong_to_graph_and_occur_once():
     ir = popxl.Ir()
     with ir.main_graph:
         x = popxl.variable(1.0)
@@ -339,7 +339,7 @@ def test_groupings_of_no_constant_stride_and_wrong_ones():
             ir.replica_grouping(stride, size)
 
 
-def test_a_copy_says_where_a_variable_is_and_other_ops_where_there_is_none():
+def test_copy_has_location_and_other_ops_none():
     with popxl.Ir().main_graph:
         x, codes = popxl.variable(1.0), popxl.variable(1.0, popxl.float8_143)
         with popxl.ipu(2):
@@ -350,7 +350,7 @@ def test_a_copy_says_where_a_variable_is_and_other_ops_where_there_is_none():
         assert x.ipu == 1
 
 
-def test_streams_of_an_ir_are_those_that_ops_of_any_graph_use():
+def test_ir_streams_are_those_used_in_graphs():
     ir = popxl.Ir()
     with ir.main_graph:
         loaded, inside, _ = (popxl.h2d_stream((), popxl.float32) for _ in range(3))
@@ -362,7 +362,7 @@ def test_streams_of_an_ir_are_those_that_ops_of_any_graph_use():
     assert popxl.Session(ir).expected_inputs() == {loaded}
 
 
-def test_exchanges_that_do_not_depend_on_each_other_are_one_to_hooks():
+def test_independent_exchanges_are_one_to_hooks():
     ir = popxl.Ir()
     seen = []
     with ir.main_graph as main:
@@ -551,7 +551,7 @@ def test_the_ipu_may_be_left_open():
         assert ops.ipu_copy(y, 1, 0).ipu == 1
 
 
-def test_types_of_sums_are_checked_with_the_next_product():
+def test_types_of_sums_are_checked_with_next_product():
     ir = popxl.Ir()
     with ir.main_graph:
         x = popxl.variable(np.ones((2, 2)))

@@ -83,7 +83,7 @@ def trained_blocks(blocks, ipus):
     return ir, stream, weights
 
 
-def test_layers_phases_and_lines_are_those_of_the_program() -> None:
+def test_layers_phases_and_lines_are_those_of_program() -> None:
     ir, stream, _ = trained_blocks(2, 1)
     _, executable = run(ir, {stream: np.ones((N, FEATURES))})
     workload = executable.workload
@@ -108,7 +108,7 @@ def test_layers_phases_and_lines_are_those_of_the_program() -> None:
     assert not executable.copies
 
 
-def test_a_graph_that_is_called_often_is_in_memory_once() -> None:
+def test_graph_called_often_is_in_memory_once() -> None:
     sizes = []
     for blocks in (1, 5):
         ir = popxl.Ir()
@@ -207,7 +207,7 @@ def test_what_ops_ask_for_reaches_the_plan() -> None:
         assert transfer.cycles == pytest.approx(bandwidth + sync_cycles(2, chip) / 4)
 
 
-def test_ipus_have_the_weights_and_copies_that_the_program_says() -> None:
+def test_ipus_have_weights_and_copies_that_program_says() -> None:
     blocks, weight_bytes, row_bytes = 4, FEATURES * FEATURES * 4, N * FEATURES * 4
     trained = {}
     for ipus in (1, 2, 4):
@@ -232,7 +232,7 @@ def test_ipus_have_the_weights_and_copies_that_the_program_says() -> None:
     assert not np.array_equal(trained[1][0], np.eye(FEATURES))
 
 
-def test_layers_of_calls_in_calls_are_those_of_their_variables() -> None:
+def test_nested_call_layers_are_those_of_variables() -> None:
     ir = popxl.Ir()
     with ir.main_graph:
         x = popxl.variable(np.ones((N, FEATURES), np.float32), name="x")
@@ -271,7 +271,7 @@ def test_layers_of_calls_in_calls_are_those_of_their_variables() -> None:
     assert {layer.split("/")[0] for layer in rows if "/" in layer} == {"0", "1"}
 
 
-def test_products_of_8_bit_floats_have_their_bytes_and_rate() -> None:
+def test_8_bit_products_have_own_bytes_and_rate() -> None:
     ir = popxl.Ir()
     rows, inner, columns = 512, 1024, 768
     with ir.main_graph:
@@ -307,7 +307,7 @@ def test_products_of_8_bit_floats_have_their_bytes_and_rate() -> None:
     assert costs["Float8Conv"].cycles > 0
 
 
-def test_collectives_at_a_distance_cost_what_their_groups_exchange() -> None:
+def test_collectives_at_distance_cost_what_their_groups_exchange() -> None:
     replicas, size, count = 8, 2, 48
     ir = popxl.Ir(replicas)
     group = ir.replica_grouping(stride=4, group_size=size)
@@ -341,7 +341,7 @@ def test_collectives_at_a_distance_cost_what_their_groups_exchange() -> None:
     assert [t.cycles for t in moved] == [pytest.approx(cost.cycles) for cost in expected]
 
 
-def test_sums_with_gradients_cost_one_exchange_of_their_group_in_each_direction() -> None:
+def test_gradient_sums_cost_one_group_exchange_each_way() -> None:
     replicas, size, count = 4, 2, 48
     ir = popxl.Ir(replicas)
     group = ir.replica_grouping(stride=2, group_size=size)
@@ -368,7 +368,7 @@ def test_sums_with_gradients_cost_one_exchange_of_their_group_in_each_direction(
     assert [t.cycles for t in moved] == [pytest.approx(expected)] * 2
 
 
-def test_errors_and_remedies_are_in_the_words_of_popxl(tmp_path) -> None:
+def test_errors_and_remedies_are_in_words_of_popxl(tmp_path) -> None:
     ir, stream, _ = trained_blocks(2, 1)
     _, executable = run(ir, {stream: np.ones((N, FEATURES))})
     Report.from_executable(executable).save(tmp_path / "report.json")
@@ -384,7 +384,7 @@ def test_errors_and_remedies_are_in_the_words_of_popxl(tmp_path) -> None:
         assert word not in text
 
 
-def test_an_optimizer_written_out_is_a_map_for_each_variable_it_writes():
+def test_written_optimizer_is_one_map_per_variable():
     ir, shape = popxl.Ir(), (64, 48)
     updates = ops.var_updates
     with ir.main_graph:

@@ -276,7 +276,7 @@ def test_a_wrong_number_of_stages_is_refused():
         Planner(chain()).memory(Settings(stage_devices=(0, 1)))
 
 
-def test_the_line_of_a_variable_is_where_it_is_used_not_the_loop_around():
+def test_variable_line_is_its_use_inside_loop():
     """Every variable is an input of the loop, whose line says nothing of it."""
     make = Builder()
     weight = make.variable("w", (64, 64))
@@ -289,7 +289,7 @@ def test_the_line_of_a_variable_is_where_it_is_used_not_the_loop_around():
 
 
 @pytest.mark.parametrize(("rows", "tiles"), [(1, 4), (100, 400), (4096, 1472)])
-def test_temporaries_are_on_the_tiles_that_an_op_uses(monkeypatch, rows, tiles):
+def test_temporaries_are_on_tiles_that_an_op_uses(monkeypatch, rows, tiles):
     # An op of a tensor of 4 blocks per row, with 64 bytes more on each tile that has some of it.
     monkeypatch.setattr(catalogue, "cost_of", lambda spec, resources: Cost(1.0, temporary=64))
     make = Builder()

@@ -29,7 +29,7 @@ SETTINGS = Settings(BOW)
 
 @needs_prices
 @pytest.mark.parametrize(("stages", "count"), [(2, 4), (4, 8), (4, 64), (5, 2040)])
-def test_grouped_takes_count_plus_twice_the_stages_minus_one_steps(stages, count):
+def test_grouped_takes_count_and_twice_stages_minus_one(stages, count):
     workload = pipeline([100.0] * stages, [200.0] * stages, [1000.0] * stages, count)
     made = Planner(workload).timeline(SETTINGS)
     sync = sync_cycles(stages, BOW)
@@ -67,7 +67,7 @@ def test_one_ipu_pays_no_waiting():
 
 @needs_prices
 @pytest.mark.parametrize("mode", [None, *RecomputationMode])
-def test_recomputation_costs_a_forward_pass_in_all_but_the_last_stage(mode):
+def test_recomputation_costs_forward_pass_except_last_stage(mode):
     workload = pipeline(
         [100.0] * 2, [200.0] * 2, [], 4, PipelineSchedule.Grouped, recomputation=mode
     )

@@ -41,7 +41,7 @@ def test_ops_come_one_after_the_other():
 
 
 @needs_prices
-def test_a_loop_is_shown_once_with_all_its_cycles():
+def test_loop_is_shown_once_with_all_its_cycles():
     make = Builder()
     start = make.begin("While", trip_count=7)
     op(make, 10, runs=7)
@@ -67,7 +67,7 @@ def test_of_branches_the_dearest_counts():
 
 
 @needs_prices
-def test_ops_on_the_host_and_ops_that_never_run_take_no_time():
+def test_host_and_dead_ops_take_no_time():
     make = Builder()
     op(make, 10, ipu=None)
     op(make, 10, runs=0)
@@ -76,7 +76,7 @@ def test_ops_on_the_host_and_ops_that_never_run_take_no_time():
 
 
 @needs_prices
-def test_ipus_work_at_once_unless_they_need_each_other():
+def test_ipus_overlap_unless_dependent():
     make = Builder(2)
     first = op(make, 100, ipu=0)
     op(make, 70, ipu=1)
@@ -113,7 +113,7 @@ def test_a_copy_keeps_both_ipus_busy():
 
 
 @needs_prices
-def test_an_ipu_does_other_things_before_it_takes_a_copy():
+def test_ipu_does_other_things_before_it_takes_copy():
     make = Builder(2)
     first = op(make, 100, ipu=0, name="made")
     op(make, 70, ipu=1)
@@ -175,7 +175,7 @@ def test_the_median_label_is_that_of_most_cycles(cycles, label):
     assert median_label(cycles) is label
 
 
-def test_recomputing_runs_cheap_ops_of_the_forward_pass_once_more():
+def test_recomputing_repeats_cheap_forward_ops():
     workload = workloads.training_step()
     kept = Planner(workload).timeline(Settings())
     again = Planner(workload).timeline(Settings(recompute=True))
@@ -195,7 +195,7 @@ def test_io_tiles_do_not_compute():
 
 @hypothesis_settings(derandomize=True, max_examples=25, deadline=None)
 @given(workload=workloads.workloads())
-def test_kinds_add_up_and_no_ipu_does_two_things_at_once(workload):
+def test_kinds_add_up_without_overlap_on_ipu(workload):
     made = Planner(workload).timeline(Settings())
     assert sum(made.by_kind.values()) == pytest.approx(made.cycles)
     busy = made.cycles - made.by_kind.get("idle", 0.0)
@@ -210,7 +210,7 @@ def test_kinds_add_up_and_no_ipu_does_two_things_at_once(workload):
 
 @hypothesis_settings(derandomize=True, max_examples=25, deadline=None)
 @given(workload=workloads.workloads())
-def test_several_ipus_are_no_slower_than_the_sum_and_no_faster_than_the_busiest(workload):
+def test_several_ipus_lie_between_sum_and_busiest(workload):
     made = Planner(workload).timeline(Settings())
     each = [0.0] * workload.ipus
     for segment in made.segments:

@@ -49,7 +49,7 @@ def _steps(choices, api=""):
 
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
 @pytest.mark.parametrize("api", FOREIGN)
-def test_every_change_is_written_in_the_words_of_its_api(choices, api):
+def test_changes_are_written_in_words_of_api(choices, api):
     steps = _steps(choices, api)
     assert steps
     for step in steps:

@@ -85,7 +85,7 @@ def test_the_best_is_that_of_all_combinations(name):
         (pipeline(4, batch=256, width=128), 16, 8, 2),
     ],
 )
-def test_what_is_found_holds_when_it_is_planned_from_scratch(workload, tiles, ipus, replicas):
+def test_found_plan_holds_when_planned_anew(workload, tiles, ipus, replicas):
     search, _, _ = _search(workload, tiles, ipus, replicas=replicas)
     found = search.run(40)
     start = found.trials.get(Choices())
@@ -119,7 +119,7 @@ def test_no_more_plans_are_made_than_allowed(plans):
     assert found.left > 0
 
 
-def test_an_update_is_of_no_more_items_than_allowed():
+def test_update_is_of_no_more_items_than_allowed():
     free, _, _ = _search(MOMENTUM, 3, 4)
     free.run(30)
     bound, _, _ = _search(MOMENTUM, 3, 4, most_items=256)
@@ -136,7 +136,7 @@ def test_single_changes_of_every_subject_come_first():
     assert subjects <= {choices.made()[0] for choices in tried if len(choices.made()) == 1}
 
 
-def test_too_few_ipus_leave_only_what_fits_on_them():
+def test_too_few_ipus_leave_fitting_choices():
     """Of four replicas two can be had."""
     search, _, _ = _search(MOMENTUM, 30, 2, replicas=4)
     found = search.run(20)

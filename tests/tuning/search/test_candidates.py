@@ -64,7 +64,7 @@ def test_choices_are_made_together():
     ("state", "offloaded", "split"),
     [(ON_CHIP, False, 1), (REMOTE, True, 1), (SPLIT, True, 2), (None, True, 1)],
 )
-def test_new_pipelines_have_their_state_where_it_was_chosen(state, offloaded, split):
+def test_new_pipelines_have_state_where_chosen(state, offloaded, split):
     """Without a choice it is in streaming memory, as by default in the API."""
     candidate = _candidates(ipus=4).candidate(Choices(stages=2, optimizer_state=state, replicas=2))
     found = [v for v in candidate.workload.variables if v.role == "optimizer state"]
@@ -96,7 +96,7 @@ def test_gradients_of_several_mini_batches_are_added_up():
     assert kept.fullest.worst_bytes > plain.fullest.worst_bytes
 
 
-def test_counts_of_pipelines_are_multiples_of_what_they_have():
+def test_pipeline_counts_are_multiples_of_current_ones():
     before = PIPELINE.pipeline.count
     assert _candidates(PIPELINE).candidate(Choices(count=2.0)).workload.pipeline.count == 2 * before
     cut = _candidates().candidate(Choices(stages=2)).workload.pipeline.count
@@ -113,12 +113,12 @@ def test_only_pipelines_have_what_only_they_have(choice):
     ("ipus", "stages", "wanted", "replicas"),
     [(4, 2, 4, 2), (4, 4, 4, 1), (16, 4, 4, 4), (4, None, 2, 2)],
 )
-def test_replicas_are_as_many_as_there_are_ipus_for(ipus, stages, wanted, replicas):
+def test_replicas_fill_available_ipus(ipus, stages, wanted, replicas):
     candidate = _candidates(ipus=ipus).candidate(Choices(stages=stages, replicas=wanted))
     assert candidate.settings.replicas == replicas
 
 
-def test_replicas_that_have_to_stay_are_an_error_where_the_ipus_do_not_suffice():
+def test_fixed_replicas_without_enough_ipus_fail():
     candidates = _candidates(ipus=4, fewer=False, replicas=4)
     with pytest.raises(
         ValueError, match=r"4 replica\(s\) with 2 IPU\(s\) each need more than the 4"
@@ -128,13 +128,13 @@ def test_replicas_that_have_to_stay_are_an_error_where_the_ipus_do_not_suffice()
         _candidates(ipus=2).candidate(Choices(stages=4))
 
 
-def test_the_canonical_form_says_how_many_replicas_there_are():
+def test_canonical_form_says_how_many_replicas_there_are():
     candidates = _candidates(ipus=4, replicas=4)
     assert candidates.canonical(Choices(stages=2)) == Choices(stages=2, replicas=2)
     assert candidates.canonical(Choices(replicas=4)) == Choices()
 
 
-def test_the_canonical_form_leaves_out_what_new_pipelines_have_anyway():
+def test_canonical_form_drops_defaults_of_new_pipelines():
     candidates = _candidates(ipus=2)
     assert candidates.canonical(Choices(stages=2, optimizer_state=REMOTE)) == Choices(stages=2)
     assert candidates.canonical(Choices(optimizer_state=REMOTE)) == Choices(optimizer_state=REMOTE)

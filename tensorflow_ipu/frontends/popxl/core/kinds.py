@@ -57,7 +57,7 @@ class OpKind:
         is_loop: Whether it is a loop, whose graph may be spread over IPUs. What it takes are the
             last inputs of that graph.
         lower: Puts the op into the program itself, if `compute` is not all there is to it: takes
-            the lowering of the graph (`lowering.graphs.Lowering`) and the op.
+            the lowering of the graph (`lowering.graphs.GraphLowering`) and the op.
         composite: What a plan takes the op for, where that is one op that the chip has and
             TensorFlow has not: takes the specs of the inputs and the attributes by name, and
             returns the `type` of the op, its `attributes` and `flops`, or None for what is

@@ -1,4 +1,4 @@
-"""`Lowering`: graphs as TensorFlow functions, one for each called graph."""
+"""`GraphLowering`: graphs as TensorFlow functions, one for each called graph."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _call_composite(op: Op, said: Mapping[str, Any], inputs: Sequence[Any]) -> l
 
 
 class Surroundings(Protocol):
-    """What all graphs of a program share (`lowering.programs.Program`)."""
+    """What all graphs of a program share (`lowering.programs.LoweredProgram`)."""
 
     @property
     def is_sharded(self) -> bool:
@@ -153,7 +153,7 @@ class Surroundings(Protocol):
         """Returns the feed that brings a stream to the host."""
 
 
-class Lowering:
+class GraphLowering:
     """Puts the ops of a graph into the function in scope, in the order of their creation.
 
     Attributes:
@@ -167,7 +167,7 @@ class Lowering:
         self,
         graph: Graph,
         program: Surroundings,
-        after: Callable[[Lowering, Op], None] = lambda lowering, op: None,
+        after: Callable[[GraphLowering, Op], None] = lambda lowering, op: None,
     ) -> None:
         """Starts with no ops.
 
@@ -384,7 +384,7 @@ def make_function(graph: Graph, program: Surroundings) -> GraphFunction:
     name = re.sub(r"\W+", "_", graph.id).strip("_") or "main"
 
     def build(*placeholders: Any) -> list[Any]:
-        lowering = Lowering(graph, program)
+        lowering = GraphLowering(graph, program)
         for tensor, placeholder in zip(graph.inputs, placeholders):
             lowering.values.define(tensor, placeholder)
         lowering.run()
@@ -406,7 +406,7 @@ def make_function(graph: Graph, program: Surroundings) -> GraphFunction:
     return GraphFunction(graph, modified, has_effects(graph), function)
 
 
-def _result(lowering: Lowering, tensor: Tensor) -> Any:
+def _result(lowering: GraphLowering, tensor: Tensor) -> Any:
     """What a graph hands out for a tensor, where the tensor is at the end."""
     value = lowering.values.read(tensor)
     with lowering.at_end(tensor):

@@ -1,4 +1,4 @@
-"""`Program`: the main graph as a Cluster, and its compiled form in files of a cache."""
+"""`LoweredProgram`: the main graph as a Cluster, and its compiled form in files of a cache."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tensorflow_ipu.feeds.native_feeds import ArrayInfeed, ArrayOutfeed
 from tensorflow_ipu.frontends.common import executable_cache
 from tensorflow_ipu.frontends.popxl.ir import Graph, Ir, Op
 from tensorflow_ipu.frontends.popxl.lowering import graphs, hints, transfers, uses, weights
-from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
+from tensorflow_ipu.frontends.popxl.lowering.graphs import GraphLowering
 from tensorflow_ipu.frontends.popxl.lowering.types import plain, tf_type
 from tensorflow_ipu.frontends.popxl.lowering.uses import Places
 from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer
@@ -39,7 +39,7 @@ _PARTS = (
 )
 
 
-class Program:
+class LoweredProgram:
     """What runs when the main graph of an Ir does, on one device.
 
     Attributes:
@@ -235,7 +235,7 @@ class Program:
             by_writer.setdefault(op, []).append(tensor)
         assignments: list[Any] = []
 
-        def assign(lowering: Lowering, op: Op) -> None:
+        def assign(lowering: GraphLowering, op: Op) -> None:
             for tensor in by_writer.get(op, []):
                 value = lowering.values.read(tensor)
                 read = [self._reads[tensor].op] if tensor in self._reads else []
@@ -244,7 +244,7 @@ class Program:
 
         self._reads = {}
         self._start = self._receive() if part is _PARTS[1] else []
-        lowering = Lowering(main, self, assign)
+        lowering = GraphLowering(main, self, assign)
         lowering.effects = list(self._start)
         lowering.run(ops)
         done = [*lowering.effects, *assignments]

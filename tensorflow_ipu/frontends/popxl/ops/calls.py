@@ -16,7 +16,7 @@ from tensorflow_ipu.frontends.popxl.ir import Graph, Op
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, TensorLike, constant
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
+    from tensorflow_ipu.frontends.popxl.lowering.graphs import GraphLowering
 
 
 # For an input that is left out.
@@ -291,7 +291,7 @@ def _at(tensors: Sequence[Tensor], index: int, what: str) -> Tensor:
     return tensors[index]
 
 
-def _lower(lowering: Lowering, op: Op) -> None:
+def _lower(lowering: GraphLowering, op: Op) -> None:
     """Calls the function of the graph."""
     (graph,) = op.called
     function = lowering.program.function(graph)

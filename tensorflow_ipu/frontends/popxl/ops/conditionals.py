@@ -20,7 +20,7 @@ from tensorflow_ipu.frontends.popxl.tensor import Tensor, TensorLike, graph_inpu
 
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popxl.ir import Op
-    from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
+    from tensorflow_ipu.frontends.popxl.lowering.graphs import GraphLowering
     from tensorflow_ipu.frontends.popxl.transforms.differentiation import Backward
     from tensorflow_ipu.frontends.popxl.transforms.grad_graph_info import GradGraphInfo
 
@@ -154,7 +154,7 @@ class ConditionalSiteInfo(CallSiteInfo):
         raise NotImplementedError("A conditional op does not modify the tensors passed in.")
 
 
-def _lower(lowering: Lowering, op: Op) -> None:
+def _lower(lowering: GraphLowering, op: Op) -> None:
     """Calls the function of the graph that is chosen."""
     then_branch, else_branch = (lowering.program.function(graph) for graph in op.called)
     condition, *inputs = lowering.read_inputs(op)

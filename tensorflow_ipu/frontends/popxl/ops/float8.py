@@ -28,7 +28,7 @@ from tensorflow_ipu.ops import float8
 
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popxl.ir import Op
-    from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
+    from tensorflow_ipu.frontends.popxl.lowering.graphs import GraphLowering
 
 
 # From this magnitude on a number is rounded to more than the largest of the format.
@@ -68,7 +68,7 @@ def _from_float8(t: Any, log2_scale: Any, form: dtypes.dtype, data_type: dtypes.
     return tf.cast(tf.cast(decoded, tf.float32) * power_of_two(log2_scale), decoded.dtype)
 
 
-def lower_checked(lowering: Lowering, op: Op) -> None:
+def lower_checked(lowering: GraphLowering, op: Op) -> None:
     """Puts an op whose last input is a scale into the program, with a check of the scale.
 
     The session option `throwIfLog2ScaleTensorNotInRange` leaves the check out. So does a constant

@@ -21,11 +21,11 @@ from tensorflow_ipu.runtime import native
 
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popxl.ir import Op
-    from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
+    from tensorflow_ipu.frontends.popxl.lowering.graphs import GraphLowering
     from tensorflow_ipu.frontends.popxl.transforms.differentiation import Backward
 
 
-def _load_stream(lowering: Lowering, op: Op) -> None:
+def _load_stream(lowering: GraphLowering, op: Op) -> None:
     """Takes the next element of a stream. One without elements of its own moves nothing."""
     stream = op.attributes["stream"]
     if 0 in stream.shape:
@@ -37,7 +37,7 @@ def _load_stream(lowering: Lowering, op: Op) -> None:
     lowering.define_outputs(op, [loaded])
 
 
-def _store_stream(lowering: Lowering, op: Op) -> None:
+def _store_stream(lowering: GraphLowering, op: Op) -> None:
     """Adds an element to a stream."""
     stream = op.attributes["stream"]
     (value,) = lowering.read_inputs(op)
@@ -99,7 +99,7 @@ def host_store(d2h_stream: DeviceToHostStream, t: Tensor) -> None:
     building.add_all(_HOST_STORE, [t], stream=d2h_stream)
 
 
-def _entry(lowering: Lowering, op: Op) -> Any:
+def _entry(lowering: GraphLowering, op: Op) -> Any:
     """Returns the number of the entry that an op names."""
     offset = op.attributes["offset"]
     if offset is not None:
@@ -107,7 +107,7 @@ def _entry(lowering: Lowering, op: Op) -> Any:
     return tf.reshape(lowering.read_inputs(op)[-1], [])
 
 
-def _load_entry(lowering: Lowering, op: Op) -> None:
+def _load_entry(lowering: GraphLowering, op: Op) -> None:
     buffer = lowering.program.remote(op.attributes["buffer"])
     entry = _entry(lowering, op)
     with lowering.in_order() as done:
@@ -116,7 +116,7 @@ def _load_entry(lowering: Lowering, op: Op) -> None:
     lowering.define_outputs(op, [loaded])
 
 
-def _store_entry(lowering: Lowering, op: Op) -> None:
+def _store_entry(lowering: GraphLowering, op: Op) -> None:
     buffer = lowering.program.remote(op.attributes["buffer"])
     entry, value = _entry(lowering, op), lowering.read_inputs(op)[0]
     with lowering.in_order() as done:

@@ -19,14 +19,14 @@ from tensorflow_ipu.frontends.popxl.tensor import Tensor, TensorLike, graph_inpu
 
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popxl.ir import Op
-    from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
+    from tensorflow_ipu.frontends.popxl.lowering.graphs import GraphLowering
 
 # The graph that a loop runs has two inputs, and one output, that the loop does not take or return:
 # iterator and condition, and the condition.
 _LOOP_INPUTS, _LOOP_OUTPUTS = 2, 1
 
 
-def _lower(lowering: Lowering, op: Op) -> None:
+def _lower(lowering: GraphLowering, op: Op) -> None:
     """Runs the function of the graph in a loop.
 
     The graph around it, which the loop names as the one that it runs, does nothing but call it.

@@ -24,7 +24,7 @@ from tensorflow_ipu.frontends.popxl.transforms.grad_graph_info import (
 )
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
+    from tensorflow_ipu.frontends.popxl.lowering.graphs import GraphLowering
 
 __all__ = ["ExpectedConnection", "ExpectedConnectionType", "GradGraphInfo", "autodiff"]
 
@@ -39,7 +39,7 @@ def _gradient_spec(specs: shapes.Specs, derivation: Derivation) -> list[TensorSp
     return list(derivation.specs)
 
 
-def _lower_gradient(lowering: Lowering, op: Op) -> None:
+def _lower_gradient(lowering: GraphLowering, op: Op) -> None:
     """Puts the gradient of an op into the program."""
     derivation: Derivation = op.attributes["derivation"]
     lowering.define_outputs(op, derivation.build(lowering.read_inputs(op)))

@@ -29,7 +29,7 @@ each_plan = pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 
 
 @each_plan
-def test_the_mean_tile_computes_and_waits_as_long_as_the_slowest_computes(plan) -> None:
+def test_mean_tile_takes_as_long_as_slowest(plan) -> None:
     for tracks in chip.tracks(plan):
         compute = sum(s.cycles for s in tracks.slowest.slices if s.kind == "compute")
         waits = tracks.waits
@@ -41,7 +41,7 @@ def test_the_mean_tile_computes_and_waits_as_long_as_the_slowest_computes(plan) 
 
 
 @pytest.mark.parametrize("elements", [1, 31, 32, 33, 1000, 1024, 1025, 2049, 100_000])
-def test_ops_without_a_partition_use_the_tiles_of_their_largest_tensor(elements) -> None:
+def test_ops_without_partition_use_largest_tensor_tiles(elements) -> None:
     make = Builder()
     make.op("Relu", [make.input("x", (elements,))], (elements,), name="relu")
     plan = planning.plan(make.workload(), Settings(CHIP))
@@ -111,7 +111,7 @@ def test_stages_have_their_mini_batches_inside() -> None:
 
 
 @each_plan
-def test_the_counter_of_tiles_is_zero_where_nothing_computes(plan) -> None:
+def test_counter_of_tiles_is_zero_where_nothing_computes(plan) -> None:
     for tracks in chip.tracks(plan):
         starts = [cycles for cycles, _ in tracks.used]
         assert starts == sorted(starts)

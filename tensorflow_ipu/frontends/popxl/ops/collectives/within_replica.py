@@ -21,7 +21,7 @@ from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popxl.ir import Op
-    from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
+    from tensorflow_ipu.frontends.popxl.lowering.graphs import GraphLowering
     from tensorflow_ipu.frontends.popxl.transforms.differentiation import Backward
 
 
@@ -35,7 +35,7 @@ def _spec(specs: shapes.Specs, **_: Any) -> list[TensorSpec]:
     return list(specs)
 
 
-def _lower(lowering: Lowering, op: Op) -> None:
+def _lower(lowering: GraphLowering, op: Op) -> None:
     """Puts a reduction of all tensors on each of the IPUs."""
     values = lowering.read_inputs(op)
     results = []
