@@ -13,7 +13,7 @@ from tensorflow_ipu.util import private_files
 #: The layers that contexts are of: builders, models, ops.
 BUILDER, MODEL, OPS = "popartbuilder", "onnx", "popart"
 
-# Models can go to other processes: ids that one process makes are those of no other.
+# Models can go to other processes: ids are unique across processes.
 _ids = itertools.count(secrets.randbits(30) << 32 | 1)
 
 
@@ -73,7 +73,7 @@ def record(
         location: file, line and function of the program, if they are known.
         parent: id of the context that it belongs to.
         number: its id; a new one by default.
-        **values: what else there is to say.
+        **values: further values of the context.
 
     Returns:
         Its id.
@@ -100,7 +100,7 @@ def record_builder(name: str) -> None:
     """Adds the context of a builder, unless the file has one.
 
     Args:
-        name: what it builds.
+        name: the name of its program.
     """
     if _open and not _open[0].has_builder:
         record(BUILDER, name, None, category="builder")

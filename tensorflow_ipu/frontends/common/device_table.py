@@ -106,7 +106,7 @@ def add(ipus: int, number: int | None = None, instances: Instances | None = None
             force by default.
 
     Returns:
-        The ordinal; None if the machine has not so many IPUs left, or an owner needs the
+        The ordinal; None if the machine has too few IPUs left, or an owner needs the
         configuration as it is.
     """
     if is_fixed():

@@ -29,7 +29,7 @@ class _State(NamedTuple):
 
     Args:
         levels: the level of each part; filled when it is first asked for.
-        lines: what went to a file so far.
+        lines: lines written to a file so far.
     """
 
     levels: dict[str, str]

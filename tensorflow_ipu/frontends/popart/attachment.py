@@ -34,7 +34,7 @@ def attach(
         ids: its IPUs, if it has a number.
 
     Returns:
-        The ordinal; None if the machine has not so many IPUs left, or they are not free.
+        The ordinal; None if the machine has too few IPUs left, or they are not free.
     """
     with device_table.LOCK:
         found = device_table.taken_by(owner)
@@ -87,7 +87,7 @@ def borrowed(ipus: int, ordinal: int | None) -> Iterator[int]:
         The ordinal of a TensorFlow device.
 
     Raises:
-        popart_exception: If the machine has not so many IPUs left.
+        popart_exception: If the machine has too few IPUs left.
     """
     if ordinal is not None:
         yield ordinal

@@ -281,7 +281,7 @@ class Builder:
         Args:
             modelProtoOrFilename: the model to start from, or its file.
             opsets: versions of "ai.onnx" and "ai.graphcore".
-            builderCore: what to be around; for subgraphs.
+            builderCore: the builder of a subgraph to wrap.
 
         Raises:
             KeyError: If `opsets` lacks a domain.

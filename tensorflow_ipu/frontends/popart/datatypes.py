@@ -22,10 +22,10 @@ class Type:
     Args:
         member: its member of `DataType`.
         lower_case: its name in lower case: that of NumPy where it has the type.
-        numpy: what NumPy keeps it as; None if it has no such type.
+        numpy: its type in NumPy; None if it has none.
         onnx: its number in ONNX files.
-        tf: what programs compute with; None for types that the device lacks.
-        carrier: what goes between the host and the device in its place.
+        tf: its type in programs; None for types that the device lacks.
+        carrier: its transfer type between host and device.
     """
 
     member: DataType

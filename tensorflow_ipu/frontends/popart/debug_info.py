@@ -161,7 +161,7 @@ def note_call(context: DebugContext, api: str) -> int:
 
     Args:
         context: name and line of the call.
-        api: what is called.
+        api: the called method.
     """
     parent = None if context.parent is None else context.parent.getId()
     return debug_contexts.record(
@@ -173,7 +173,7 @@ def line_of(number: int) -> SourceLocation | None:
     """Returns the line that a builder made a node at; None if another process made it.
 
     Args:
-        number: what `note_line` returned.
+        number: the result of `note_line`.
     """
     return _lines.get(number)
 

@@ -12,7 +12,7 @@ from tensorflow_ipu.frontends.popart.enums import DataType
 from tensorflow_ipu.frontends.popart.ops import kinds
 
 _DEVICE_TYPES = tuple(type_ for type_ in datatypes.TYPES if type_.tf is not None)
-# Ops that the original can also compute in the place of an input.
+# Ops that the original can also compute in place.
 _IN_PLACE = frozenset(
     {
         *("Add", "Mul", "Exp", "Sigmoid", "Relu", "Scale", "Concat", "Reshape", "Slice", "Pad"),
@@ -66,7 +66,7 @@ class OpAttribute(NamedTuple):
     """An attribute of an op.
 
     Args:
-        supportedValuesRegex: what its text has to match.
+        supportedValuesRegex: the pattern of its supported values.
     """
 
     supportedValuesRegex: str

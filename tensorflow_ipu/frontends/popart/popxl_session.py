@@ -24,7 +24,7 @@ class PopxlSession:
         Args:
             ir: the Ir.
             device: the device; it is given back, and the session attaches one of its own.
-            name: what the session is called.
+            name: the name of the session.
 
         Raises:
             popart_exception: If it is no Ir.
@@ -99,7 +99,7 @@ class PopxlSession:
         """Runs the main graph once.
 
         Args:
-            stepio: what streams are read from and written to.
+            stepio: the source and target of streams.
             debugName: a name that only the original shows.
 
         Raises:

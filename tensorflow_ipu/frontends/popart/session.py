@@ -76,7 +76,7 @@ class InferenceSession(_Shared, InferenceSessionCore):
             inputShapeInfo: shapes that the model leaves open.
             patterns: which rewrites are on.
             userOptions: options.
-            name: what it is called.
+            name: its name.
 
         Raises:
             popart_exception: If the model, an anchor or an option is not as it has to be.
@@ -115,7 +115,7 @@ class InferenceSession(_Shared, InferenceSessionCore):
         Args:
             ir: the Ir, which cannot change any more.
             deviceInfo: the device.
-            name: what it is called.
+            name: its name.
 
         Raises:
             popart_exception: If it is no Ir.
@@ -144,12 +144,12 @@ class TrainingSession(_Shared, TrainingSessionCore):
             fnModel: the bytes of a model, or its file.
             dataFlow: batches and anchors.
             loss: the tensor to make small.
-            optimizer: what updates weights.
+            optimizer: the optimizer.
             deviceInfo: the device.
             inputShapeInfo: shapes that the model leaves open.
             patterns: which rewrites are on.
             userOptions: options.
-            name: what it is called.
+            name: its name.
 
         Raises:
             popart_exception: If the model, the loss, an anchor or an option is not as it has to be.

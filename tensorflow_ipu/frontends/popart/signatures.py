@@ -23,7 +23,7 @@ def refused(method: str, signature: inspect.Signature, reason: str) -> TypeError
     Args:
         method: its name.
         signature: its signature.
-        reason: what is wrong.
+        reason: the fault.
     """
     parameters = [p for name, p in signature.parameters.items() if name != "self"]
     shown = ", ".join(str(p).replace("'", "") for p in parameters)
@@ -90,7 +90,7 @@ def member(kind: type[enums.Enumeration]) -> Callable[[Any], Any]:
     return checked_member
 
 
-# Annotation of a parameter -> what refuses arguments of other types. Others are not checked.
+# Annotation of a parameter -> the check of its arguments. Others are not checked.
 _CHECKED: Mapping[str, Callable[[Any], Any]] = {
     "int": integer,
     "float": floating,

@@ -15,7 +15,7 @@ from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 class IStepIO(abc.ABC):
     """Source of the inputs of a step, and target of its anchors."""
 
-    #: Whether sizes are compared with what the program needs.
+    #: Whether the session checks sizes of arrays.
     checks_sizes = False
 
     @abc.abstractmethod

@@ -18,7 +18,7 @@ class NetWriter:
         Args:
             inNames: its inputs.
             outNames: its outputs.
-            optimizer: what trains it; None for inference.
+            optimizer: the optimizer; None for inference.
             dataFlow: batches and anchors.
             inputShapeInfo: shapes of its inputs.
         """

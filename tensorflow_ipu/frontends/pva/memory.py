@@ -45,8 +45,8 @@ class MemoryTotal(PvaObject):
     """Bytes of a tile.
 
     Attributes:
-        includingGaps: All that is taken, with what is lost between variables.
-        excludingGaps: The same without what is lost.
+        includingGaps: All occupied bytes, with gaps between variables.
+        excludingGaps: The same without gaps.
     """
 
     includingGaps: int
@@ -215,7 +215,7 @@ class NotAlwaysLiveMemory(PvaObject):
 
     Args:
         num_bytes: of all of it.
-        variables: lists what it is; None where the report does not say.
+        variables: lists the variables; None if the report lacks them.
 
     Attributes:
         bytes: Bytes of all of it.
@@ -253,7 +253,7 @@ class LivenessProgramStep(PvaObject):
 
     Attributes:
         program: The program of the op.
-        notAlwaysLiveMemory: What is live besides what always is.
+        notAlwaysLiveMemory: Live transient variables.
     """
 
     program: Program

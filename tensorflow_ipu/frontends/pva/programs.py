@@ -49,7 +49,7 @@ class Program(PvaObject):
 
     Args:
         name: of the op, stage or transfer.
-        ipu: IPU of the replica that runs it; None for what is on several.
+        ipu: IPU of the replica that runs it; None for several.
 
     Attributes:
         name: Its name.
@@ -117,7 +117,7 @@ class OnTileExecuteProgram(Program):
     """Runs a compute set on the tiles of an IPU.
 
     Args:
-        computeset: what it runs.
+        computeset: its compute set.
         ipu: IPU of the replica that runs it.
 
     Attributes:
@@ -307,7 +307,7 @@ def compute_set(name: str, codelets: tuple[str, ...]) -> ComputeSet:
     return ComputeSet(name, vertices)
 
 
-# The class of what a segment of each kind does; computations have a compute set.
+# The class of programs by kind of segment; computations have a compute set.
 _CLASSES: Mapping[str, type[Program]] = {
     SYNC: SyncProgram,
     EXCHANGE: DoExchangeProgram,

@@ -35,10 +35,10 @@ class CompilationReport(PvaObject):
 
     Attributes:
         target: What it was compiled for.
-        tiles: The tiles of one replica, those of IPU 0 first.
+        tiles: The tiles of one replica, by IPU.
         programs: All programs, each before those inside it: the first is the whole.
         computeSets: All compute sets.
-        livenessProgramSteps: The steps of the program with what is live at each.
+        livenessProgramSteps: The steps of the program with their live variables.
         alwaysLiveVariables: What is live all the time, largest first.
     """
 
@@ -333,7 +333,7 @@ class Report(PvaObject, SavedReport):
         """Returns the report with other numbers of executions, and the launches that follow.
 
         Args:
-            executions: what the program has done by now.
+            executions: the launches of the program so far.
         """
         renewed = super().with_executions(executions)
         vars(renewed).pop("execution", None)

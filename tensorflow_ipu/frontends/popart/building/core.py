@@ -105,7 +105,7 @@ class BuilderCore(Annotations):
             inputs: ids of its inputs; "" for optional ones that are left out.
             outputs: how many outputs it has.
             attributes: its attributes.
-            context: what it is called.
+            context: its name and source line.
 
         Returns:
             Ids of its outputs.
@@ -166,7 +166,7 @@ class BuilderCore(Annotations):
         """Adds an input of a subgraph that gets its type from the caller.
 
         Args:
-            debugContext: what it is called.
+            debugContext: its name, or its debug context.
 
         Raises:
             popart_exception: If this is the main graph.

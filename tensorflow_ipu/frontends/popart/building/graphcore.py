@@ -134,7 +134,7 @@ class AiGraphcoreOpset1(CoreOpset):
     def detach(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
         """Passes its input on, and no gradient back."""
 
-    @node("DynamicAdd", inputs="x, the offset, and what is added")
+    @node("DynamicAdd", inputs="x, the offset, and the summand")
     def dynamicadd(
         self,
         args: list[str],
@@ -435,7 +435,7 @@ class AiGraphcoreOpset1(CoreOpset):
             debugContext: name of the node.
 
         Raises:
-            popart_exception: If numbers of inputs or outputs are not those of the subgraph.
+            popart_exception: If numbers of inputs or outputs differ from the subgraph's.
         """
         graph = callee.graph_proto
         for told, count, expected in (

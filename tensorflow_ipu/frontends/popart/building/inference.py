@@ -90,7 +90,7 @@ class Inference:
 
         Args:
             graph: the graph.
-            rule: says what nodes of other domains than ONNX make.
+            rule: infers the types of nodes of domains other than ONNX.
             parent: of the graph around it.
         """
         self._graph = graph

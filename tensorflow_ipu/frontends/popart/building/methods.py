@@ -16,7 +16,7 @@ from tensorflow_ipu.frontends.popart.debug_info import DebugContext, as_context
 from tensorflow_ipu.frontends.popart.model import tensors
 
 _A = onnx.AttributeProto
-# Type of an attribute by its number; or what converts an argument to its value.
+# Type of an attribute by its number, or a function that converts an argument to its value.
 Type = Union[int, Callable[[Any], Any]]
 
 
@@ -74,7 +74,7 @@ def attribute(name: str, value: Any, type_: Type | None) -> Any:
     Args:
         name: the attribute.
         value: the argument.
-        type_: type of the attribute, or what converts the argument; None to take it as it is.
+        type_: type of the attribute, or a converter of the argument; None for no conversion.
 
     Raises:
         TypeError: If the argument cannot be converted.
@@ -87,7 +87,7 @@ def attribute(name: str, value: Any, type_: Type | None) -> Any:
         found = convert(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"The argument {name} is {value!r}: {error}") from error
-    # An empty list does not say of what type its elements are.
+    # An empty list has no elements to infer a type from.
     if found == [] and isinstance(type_, int):
         return helper.make_attribute(name, [], attr_type=type_)
     return found
@@ -118,15 +118,15 @@ _CONVERTERS: Mapping[int, Callable[[Any], Any]] = {
     _A.STRINGS: lambda value: [signatures.text(v) for v in _iterable(value)],
     _A.TENSOR: _tensor,
 }
-# Parameter that methods of several ops have -> what it is.
+# Parameter that methods of several ops share -> its meaning.
 _COMMON: Mapping[str, str] = {
-    "axes": "dimensions that are meant.",
-    "axis": "the dimension that is meant; -1 for the last.",
+    "axes": "dimensions of the op.",
+    "axis": "dimension of the op; -1 for the last.",
     "axis_size": "size of the result in that dimension.",
     "beam_width": "labels that are kept at each step of the search.",
     "blank": "class of the blank.",
     "blocksize": "width and height of a block.",
-    "closeBracket": "what is printed behind a dimension.",
+    "closeBracket": "text after a dimension.",
     "collectiveOperator": "how values are reduced; sums by default.",
     "commGroup": "the replicas; all by default.",
     "debugContext": "name of the node, or its debug context.",
@@ -135,43 +135,43 @@ _COMMON: Mapping[str, str] = {
     "degree": "of the splines.",
     "descending": "1 for the greatest first.",
     "digits": "digits of a number.",
-    "dimensions": "those to turn round.",
+    "dimensions": "dimensions to reverse.",
     "edgeItems": "elements at each end of a dimension that is shortened.",
     "enable_index_broadcast": "1 if an index of one dimension stands for all others.",
     "ends": "first position of each axis that is not taken.",
-    "epsilon": "what is added to variances.",
-    "floatFormat": "number of the format: 0 for what fits, 1 for fixed, 2 for scientific.",
+    "epsilon": "summand of variances.",
+    "floatFormat": "number of the format: 0 for automatic, 1 for fixed, 2 for scientific.",
     "group_size": "number of groups.",
     "ignoreIndex": "label without a loss.",
-    "increment": "what is added.",
+    "increment": "the summand.",
     "inputIsLogProbability": "whether the first input has logarithms of probabilities.",
     "keepdims": "1 to keep dimensions of size 1.",
-    "lambda_": "what the sum is multiplied by.",
+    "lambda_": "factor on the sum.",
     "maxLineWidth": "characters of a line.",
     "mode": '"DCR" for depth, column, row; "CRD" for column, row, depth.',
-    "modulus": "what the remainder is of.",
+    "modulus": "the divisor.",
     "momentum": "share that running mean and variance keep.",
     "noOverlap": "1 if slices of several calls never overlap.",
     "num_groups": "number of groups of channels.",
-    "num_outputs": "how many of its outputs there are to be.",
-    "openBracket": "what is printed before a dimension.",
-    "outputFullSequence": "1 for the outputs of all steps, 0 for that of the last.",
+    "num_outputs": "number of its outputs.",
+    "openBracket": "text before a dimension.",
+    "outputFullSequence": "1 for the outputs of all steps, 0 for the last one.",
     "print_gradient": "1 to print the gradient, too.",
     "ratio": "share of the values that are dropped.",
     "reduction": "how values are reduced to one.",
     "remap_type": "when: 0 forwards and backwards, 1 forwards, 2 backwards.",
     "right": "1 if a bucket has its right boundary.",
-    "scale": "what values are multiplied by.",
-    "scale0": "what the first input is multiplied by.",
-    "scale1": "what the second input is multiplied by.",
-    "separator": "what is printed between elements.",
+    "scale": "factor on values.",
+    "scale0": "factor on the first input.",
+    "scale1": "factor on the second input.",
+    "separator": "text between elements.",
     "shape": "the shape.",
     "sizes": "of the slice, along each of the axes.",
     "stable": "1 if equal elements keep their order.",
     "starts": "first position of each axis that is taken.",
     "strides": "distance between the elements taken, along each dimension.",
     "summariseThreshold": "elements from which on a tensor is shortened.",
-    "title": "what is printed before; the name of the tensor if it is empty.",
+    "title": "heading; the name of the tensor if it is empty.",
     "to": "the type, by its name or ONNX's number.",
     "top_paths": "number of labels that are returned.",
     "zeroUnused": "1 to set other rows of the result to zero.",
@@ -187,10 +187,10 @@ def with_arguments(
     """Returns the docstring of a method: its lead, and a line for each parameter.
 
     Args:
-        text: what it does.
+        text: its lead.
         signature: of the method.
         inputs: names of the inputs of the op.
-        attributes: what attributes are; others are looked up in the table of those that ops share.
+        attributes: meanings of attributes; others are in the table of shared ones.
     """
     texts = {"args": f"ids of the inputs: {inputs}.", **_COMMON, **(attributes or {})}
     names = [name for name in signature.parameters if name != "self"]

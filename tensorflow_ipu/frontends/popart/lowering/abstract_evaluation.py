@@ -185,7 +185,7 @@ def evaluate(
         trained: how it is trained; None for inference.
         replicas: number of replicas.
         differentiated: tensors whose gradients are wanted.
-        numerics: options that change what ops compute.
+        numerics: options that change the results of ops.
         patterns_off: patterns that are switched off.
 
     Raises:
@@ -325,7 +325,7 @@ def _updated(node: onnx.NodeProto, type_: onnx.TypeProto) -> dict[str, onnx.Type
     return {node.output[0]: type_}
 
 
-# Ops whose types are not those of what they compute, or known without it.
+# Ops whose types in the builder differ from their results, or need no evaluation.
 _RULES: Mapping[str, Callable[[onnx.NodeProto, Any], dict[str, onnx.TypeProto]]] = {
     "Subsample": _subsampled,
     "DynamicUpdate": _updated,

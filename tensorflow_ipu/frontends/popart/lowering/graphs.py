@@ -92,7 +92,7 @@ def handled(
         node: the node.
         arguments: its inputs.
         attributes: its attributes.
-        error: what TensorFlow said.
+        error: TensorFlow's error.
 
     Raises:
         popart_exception: If the inputs do not fit the op.
@@ -237,7 +237,7 @@ class NodeLowering:
 
         Args:
             opsets: versions of the domains.
-            context: what ops ask of the session.
+            context: the interface of the session to its ops.
             schedule: where nodes run.
             parent: the graph around it, whose tensors its nodes can take.
             knows_weights: whether it knows which tensors are weights.
@@ -316,7 +316,7 @@ class NodeLowering:
             tensor_ids: integer tensors. They are cast to float32, and so are integers made of them.
 
         Returns:
-            A lowering whose values are those of these tensors and of what nodes make of them.
+            A lowering with the values of these tensors, and of the nodes that depend on them.
         """
         numbers = NodeLowering(self._opsets, self._context, self._schedule, self)
         wanted = set(tensor_ids)
@@ -353,7 +353,7 @@ class NodeLowering:
         """Returns the lowering of a graph inside this one.
 
         Args:
-            services: what its ops get from the program.
+            services: seeds and effects of its ops.
         """
         context = dataclasses.replace(self._context, services=services)
         return NodeLowering(self._opsets, context, self._schedule, self)

@@ -31,7 +31,7 @@ class NodePlace:
     stage: int | None = None
 
 
-# By each output of a node; for one without outputs by what it takes.
+# By each output of a node; a node without outputs by its inputs.
 Places = Mapping[str, NodePlace]
 
 

@@ -49,13 +49,13 @@ class StepDescription:
 
     Attributes:
         model: What it computes.
-        data_flow: Batches, and what comes to the host.
+        data_flow: Batches and anchors.
         infos: Shape and type of each tensor.
         accumulation: Micro-batches of a batch.
         replicas: Number of replicas, in all processes.
         schedule: Where nodes run, and which memory variables are in.
         training: How weights are trained; None for inference.
-        numerics: Options that change what ops compute.
+        numerics: Options that change the results of ops.
         is_rounded_stochastically: Whether results in float16 are.
         groupings: The groups of replicas of variables of which they have values of their own.
         tracked: The tensors whose gradients the loss scale follows.
@@ -106,11 +106,11 @@ class MicroBatch:
         """Takes the state that micro-batches share.
 
         Args:
-            step: what a run does.
+            step: the description of a run.
             variables: weights, optimizer state, numbers that can change, and the seed, by id.
             replicated: the same as a replica sees them.
-            inputs: what comes from the host.
-            anchors: what goes to the host.
+            inputs: transfers from the host.
+            anchors: transfers to the host.
         """
         self._step = step
         self._variables = variables
@@ -361,10 +361,10 @@ class SessionProgram:
         """Puts a model into a program; it is compiled when it first runs.
 
         Args:
-            step: what a run does.
+            step: the description of a run.
             weights: values of weights and of optimizer state.
             ordinal: of the TensorFlow device.
-            variables: those of another program that this one shares; None for its own.
+            variables: variables to share with another program; None for its own.
 
         Raises:
             popart_exception: If the model cannot be put into a program.

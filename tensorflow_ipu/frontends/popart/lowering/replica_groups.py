@@ -75,7 +75,7 @@ class ReplicaVariables:
 
         Args:
             name: its id.
-            value: what is added.
+            value: the summand.
 
         Returns:
             The operation.

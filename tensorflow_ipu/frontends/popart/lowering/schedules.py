@@ -64,7 +64,7 @@ class ModelPlacement:
         homes: Where inputs and weights are, by id.
         locations: Which memory variables are in, by id, where that is not plain.
         recomputes: Whether activations of a pipeline are computed again.
-        offloads_activations: Whether what a pipeline puts aside is in streaming memory.
+        offloads_activations: Whether stashes of a pipeline are in streaming memory.
         adds_products_in_half: Whether matrix products of float16 add in float16.
         ipus: IPUs of a replica, also those that nothing is placed on.
     """

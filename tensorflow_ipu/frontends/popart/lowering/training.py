@@ -325,9 +325,9 @@ def gradients(
 
     Args:
         lowering: the nodes of the model, in the function in scope.
-        training: what the loss is.
+        training: the training, which names the loss.
         names: the tensors.
-        scaling: what the loss is multiplied by.
+        scaling: the loss scale.
 
     Raises:
         popart_exception: If the loss is no single number.

@@ -67,7 +67,7 @@ def from_carrier(array: np.ndarray, type_: datatypes.Type) -> np.ndarray:
     """Casts samples of the device from their transfer type to the host's type.
 
     Args:
-        array: what came.
+        array: the samples in their transfer type.
         type_: its type.
     """
     if type_.numpy in (np.uint32, np.uint64):
@@ -89,7 +89,7 @@ class Inputs:
         Args:
             infos: shape and type of each input.
             ordinal: of the TensorFlow device.
-            synthetic: what takes the place of data from the host, which then are not read.
+            synthetic: kind of synthetic data, which replaces data of the host.
         """
         self._infos = infos
         self._synthetic = synthetic
@@ -184,7 +184,7 @@ class Anchors:
         """Makes the feeds.
 
         Args:
-            data_flow: what is anchored.
+            data_flow: batches and anchors.
             ordinal: of the TensorFlow device.
             micro_batches: micro-batches of a run, for each replica.
             replicas: number of replicas.

@@ -27,9 +27,9 @@ class _Half(NamedTuple):
 
     Args:
         value: it, before.
-        reads: the operations that read it and what is kept for it.
-        direction: what is clipped, in float32.
-        state: what is kept for it, in float32.
+        reads: the operations that read it and its state.
+        direction: the direction to clip, in float32.
+        state: its state, in float32.
         types: the types of that.
         number: returns a number of the optimizer for it.
     """
@@ -160,7 +160,7 @@ class Update:
 
         Args:
             found: the gradients of a batch by weight.
-            after: operations that come before: those that read what is updated.
+            after: operations to run before: reads of the updated variables.
 
         Returns:
             The operations.

@@ -59,7 +59,7 @@ def axis_of(axis: int, rank: int, name: str = "Axis") -> int:
     Args:
         axis: the axis; negative ones count from the back.
         rank: number of dimensions.
-        name: what it is called in errors.
+        name: its name in errors.
 
     Raises:
         popart_exception: If there is no such dimension.

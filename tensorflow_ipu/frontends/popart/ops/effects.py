@@ -15,7 +15,7 @@ from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, o
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
 from tensorflow_ipu.runtime import native
 
-# Ops that run although nobody needs what they make.
+# Ops that run although their results have no uses.
 _OPS = frozenset({"PrintTensor", "Abort", "CopyVarUpdate"})
 # Begins the error of a program that stops itself.
 ABORTED = "Abort Program"

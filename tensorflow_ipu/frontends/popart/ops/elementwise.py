@@ -497,7 +497,7 @@ def enter_bits(type_: str, function: Any, domain: str = GRAPHCORE, version: int 
 
     Args:
         type_: type of the op.
-        function: what it computes.
+        function: its function.
         domain: its domain.
         version: version of the domain that it is as of.
     """

@@ -132,7 +132,7 @@ def _sampled(x: Any, grid: Any, mode: str, padding: str, align_corners: bool) ->
 
 
 def _combined(taps: Sequence[tuple[Any, Any, Any]], sizes: Sequence[int]) -> tuple[Any, Any, Any]:
-    """Combines index, validity and weight of both axes to those of a pixel."""
+    """Combines index, validity and weight of both axes for a pixel."""
     index, inside, weight = taps[0]
     for (own, own_inside, own_weight), size in zip(taps[1:], sizes[1:]):
         index, inside = index * size + own, inside & own_inside

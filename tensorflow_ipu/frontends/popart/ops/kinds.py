@@ -25,9 +25,9 @@ class GradientRule(enum.Enum):
     """How gradients flow through an op.
 
     Attributes:
-        DERIVED: As through what it computes.
-        NONE: Not at all: what is behind it is not trained.
-        CUT: Not at all, and that is what the op is for.
+        DERIVED: The derivative of its TensorFlow ops.
+        NONE: None: tensors before it are not trained.
+        CUT: None, which is the purpose of the op.
         REFUSED: To ask for one is an error.
     """
 
@@ -52,7 +52,7 @@ class RegisteredOp:
         gradient: How gradients flow through it.
         folds: Whether it is computed on the host if its inputs are constants.
         of_shapes: Whether it is a function of shapes alone, and so always computed on the host.
-        takes_context: Whether `compute` takes `context`, what is known of the session.
+        takes_context: Whether `compute` takes `context`, the interface of the session.
     """
 
     domain: str
@@ -199,12 +199,12 @@ class Context:
     Attributes:
         is_training: Whether it trains.
         replicas: How many replicas there are.
-        numerics: Options that change what ops compute.
+        numerics: Options that change the results of ops.
         services: What the program gives to ops.
         node: The node that is put into the program.
         subgraph: Returns the graph of an attribute of the node, ready to be put into the program.
         is_weight: Returns whether a tensor is a weight.
-        maker: Returns what a tensor of the graph is made of; None if no node of it makes it.
+        maker: Returns the node that makes a tensor of the graph; None if there is none.
         differentiated: Tensors whose gradients are anchored.
     """
 
@@ -339,7 +339,7 @@ def with_refused_gradient(tensor: Any, message: str) -> Any:
 
     Args:
         tensor: the tensor.
-        message: what the error says.
+        message: the message of the error.
     """
 
     @tf.custom_gradient

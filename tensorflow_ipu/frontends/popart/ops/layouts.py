@@ -70,8 +70,8 @@ def gradients(loss: Any, tensors: Sequence[Any], start: Any) -> list[Any]:
     """Returns gradients by tensors that ops may have gone on with in the other form.
 
     Args:
-        loss: what is differentiated: a tensor, or several.
-        tensors: what it is differentiated by.
+        loss: the tensor or tensors to differentiate.
+        tensors: the tensors to differentiate by.
         start: the gradient of the loss, or of each.
     """
     forms = [last_of(tensor) for tensor in tensors]

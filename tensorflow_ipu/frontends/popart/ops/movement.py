@@ -71,7 +71,7 @@ def reshaped(x: Any, shape: Any) -> Any:
 
     Args:
         x: the tensor.
-        shape: the shape: 0 keeps a dimension, -1 takes what is left.
+        shape: the shape: 0 keeps a dimension, -1 takes the remaining elements.
 
     Raises:
         popart_exception: If it has another number of elements.
@@ -279,7 +279,7 @@ def padded(x: Any, pads: Any, mode: str, value: Any) -> Any:
     Args:
         x: the tensor.
         pads: how many, before all dimensions, then after them; negative ones cut some.
-        mode: what they are: "constant", "edge" or "reflect".
+        mode: their values: "constant", "edge" or "reflect".
         value: the constant.
 
     Raises:

@@ -64,7 +64,7 @@ def normalized(x: Any, mean: Any, variance: Any, scale: Any, bias: Any, epsilon:
         mean: the mean, in float32.
         variance: the variance, in float32.
         scale: the factor.
-        bias: what is added.
+        bias: the summand.
         epsilon: is added to the variance.
     """
     wide = (tf.cast(x, tf.float32) - mean) * tf.math.rsqrt(variance + epsilon)
@@ -123,7 +123,7 @@ def batch_normalized(
         inputs: the tensor, scale, bias, mean and variance.
         epsilon: is added to the variance.
         momentum: share of the former statistics that stays.
-        trains: whether the statistics are those of the batch.
+        trains: whether to use the statistics of the batch.
         unbiased: whether the saved variance is an estimate of that of all samples.
         spatial: whether there is one number for each channel, and not for each element.
         refusal: why there is no gradient without training; empty if there is one.

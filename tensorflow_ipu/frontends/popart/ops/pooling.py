@@ -39,7 +39,7 @@ def check_maxima(storage_order: int, context: Any) -> None:
 
     Args:
         storage_order: order of the positions.
-        context: what is known of the node.
+        context: the node and its session.
 
     Raises:
         popart_exception: If the node has the output for them, or another order.

@@ -24,7 +24,7 @@ def dropped(x: Any, mask_shape: Any, ratio: float, drops: bool, context: Any) ->
         mask_shape: shape of the mask, which is broadcast.
         ratio: the share of values that are dropped.
         drops: whether any are.
-        context: what the session gives to ops.
+        context: the interface of the session to its ops.
 
     Raises:
         popart_exception: If the ratio is not in [0, 1).

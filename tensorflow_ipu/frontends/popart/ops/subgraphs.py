@@ -33,7 +33,7 @@ def iterated(type_: str, step: Any, count: int, begins: Any, carried: Sequence[A
         dimension of `count`, zero where there was no iteration.
 
     Raises:
-        popart_exception: If what is carried has another shape or type after an iteration.
+        popart_exception: If a carried tensor has another shape or type after an iteration.
     """
     types = types_of(lambda: step(tf.constant(0), begins, carried))[1:]
     for tensor, (dtype, shape) in zip(carried, types):
@@ -131,7 +131,7 @@ def _check_call(inputs: Sequence[Any], callee: onnx.GraphProto) -> None:
         )
     for tensor, value in zip(inputs, callee.input):
         type_ = value.type.tensor_type
-        if not type_.elem_type:  # untyped: it takes what it gets
+        if not type_.elem_type:  # untyped: any type fits
             continue
         dtype = datatypes.for_device(datatypes.of_onnx(type_.elem_type)).tf
         if tensor.dtype != dtype:
@@ -199,13 +199,13 @@ def scanned(
     """Runs a graph over the elements of axes.
 
     Args:
-        inputs: states, then what is scanned.
+        inputs: states, then scanned tensors.
         body: the graph.
         count_of_scanned: how many of the inputs are scanned.
-        ways: axes and directions of scanned inputs, then those of results; None for 0.
+        ways: axes and directions of scanned inputs, then of results; None for 0.
         keeps_axes: whether the graph sees a scanned axis with size 1, and results are joined along
             their axis, as in PopART. In ONNX the axis is removed, and results are stacked.
-        context: what the session gives to ops.
+        context: the interface of the session to its ops.
 
     Raises:
         popart_exception: If the scanned axes have several lengths.

@@ -71,7 +71,7 @@ class Adaptive(Optimizer):
             accl2_type: type of the second mean.
             accl3_type: type of the momentum.
             rmsprop_tf_variant: whether RMSProp is that of TensorFlow.
-            debugContext: what it is called.
+            debugContext: its name, or its debug context.
 
         Raises:
             popart_exception: If a name is unknown, or a number or the variant does not fit.
@@ -236,7 +236,7 @@ class Adam(Optimizer):
             accl2_type: type of the second one.
             clip_norm_settings: groups of weights whose gradients are clipped.
             scaled_optimizer_state: whether moments keep the loss scaling.
-            debugContext: what it is called.
+            debugContext: its name, or its debug context.
 
         Raises:
             popart_exception: If a name is unknown, or a number does not fit.

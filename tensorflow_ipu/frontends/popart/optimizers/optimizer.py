@@ -142,7 +142,7 @@ class OptimizerValueMap:
 
         Args:
             default: that of all weights.
-            specific: those of some, by weight.
+            specific: values of single weights, by weight.
         """
         self._default = default
         self._specific = dict(specific or {})
@@ -201,7 +201,7 @@ class Optimizer:
     kind = ""
     #: Name of each number that weights can have of their own -> its default.
     defaults: Mapping[str, float] = {}
-    #: Name of each number -> what is wrong with a value, if it is.
+    #: Name of each number -> a function that returns the fault of a value, or None.
     rules: Mapping[str, Callable[[float], str]] = {}
 
     def __init__(
@@ -301,7 +301,7 @@ class Optimizer:
 
         Args:
             weight: the weight.
-            count: what sums of gradients are divided by for their mean; 1 for the sum.
+            count: the divisor of accumulated gradients; 1 for the sum.
         """
         raise NotImplementedError
 
@@ -381,11 +381,11 @@ class Optimizer:
             weight: its id.
             value: the weight.
             gradient: the sum of its gradients, of the loss times the loss scaling.
-            state: what is kept, by tensor id.
+            state: the state, by tensor id.
             number: returns a number of this weight; see `compounds`.
 
         Returns:
-            The tensor of which clip norms are, and what is kept from now on.
+            The direction to clip, and the new state.
         """
         raise NotImplementedError
 
@@ -397,23 +397,23 @@ class Optimizer:
         Args:
             weight: its id.
             value: the weight.
-            direction: what `direction` returned first, clipped.
-            state: what it returned second.
+            direction: the direction, clipped.
+            state: the new state.
             number: returns a number of this weight; see `compounds`.
 
         Returns:
-            The weight after the update, and what is kept for it.
+            The weight after the update, and its state.
         """
         raise NotImplementedError
 
-    #: Whether what is kept is that of the loss times the loss scaling.
+    #: Whether the state is scaled by the loss scaling.
     has_scaled_state = False
 
     def rescaled(self, state: Mapping[str, Any], ratio: Any) -> dict[str, Any]:
         """Rescales the state of a weight after a change of the loss scaling.
 
         Args:
-            state: what is kept, by tensor id.
+            state: the state, by tensor id.
             ratio: the new loss scaling divided by the one before, as a tensor.
         """
         return dict(state)
@@ -466,7 +466,7 @@ def negative(told: str) -> Callable[[float], str]:
     """Returns a rule against negative numbers.
 
     Args:
-        told: what it is called in errors.
+        told: its name in errors.
     """
     return lambda value: f"Negative {told}" if value < 0 else ""
 
@@ -475,7 +475,7 @@ def not_positive(told: str) -> Callable[[float], str]:
     """Returns a rule for positive numbers.
 
     Args:
-        told: what it is called in errors.
+        told: its name in errors.
     """
     return lambda value: f"Non-positive {told}" if value <= 0 else ""
 
@@ -485,7 +485,7 @@ def compound(value: float, parts: Iterable[OptimizerValue]) -> OptimizerValue:
 
     Args:
         value: the number.
-        parts: what it is made of.
+        parts: its parts.
     """
     return OptimizerValue(value, all(part.isConst() for part in parts))
 

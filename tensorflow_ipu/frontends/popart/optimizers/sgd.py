@@ -63,7 +63,7 @@ class SGD(Optimizer):
             accumulatorAndMomentum: whether momentum has a tensor of its own.
             accumType: type of accumulated gradients.
             accl1Type: type of the momentum.
-            debugContext: what it is called.
+            debugContext: its name, or its debug context.
 
         Raises:
             popart_exception: If a name is unknown, or a number or a type does not fit.
@@ -213,7 +213,7 @@ class ConstSGD(SGD):
         Args:
             learning_rate: the learning rate.
             weight_decay: the weight decay.
-            loss_scaling: what the loss is multiplied by.
+            loss_scaling: the loss scale.
             clip_norm_settings: groups of weights whose gradients are clipped.
 
         Raises:

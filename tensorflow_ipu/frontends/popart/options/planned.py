@@ -10,7 +10,7 @@ from tensorflow_ipu.frontends.popart.options.session_options import SessionOptio
 from tensorflow_ipu.util.notices import warn_once
 
 _PROPORTION = "availableMemoryProportion"
-# Options with those of a library -> what the planner calls the proportion.
+# Session option with options of a library -> the planner's name of its proportion.
 _LIBRARIES = {
     "convolutionOptions": "convolution_proportion",
     "matmulOptions": "matmul_proportion",
@@ -22,7 +22,7 @@ class ProgramOptions(NamedTuple):
     """Options that a program has of its own.
 
     Args:
-        settings: what it is planned for, by names of `planner.settings.Settings`, where that
+        settings: planner settings by names of `planner.settings.Settings`, where that
             differs from the configuration.
         traps: whether floating-point events end it.
     """
@@ -70,7 +70,7 @@ def partials_of(value: str) -> str | None:
     """Returns the type in which matrix products add.
 
     Args:
-        value: what `partialsTypeMatMuls` is.
+        value: the value of `partialsTypeMatMuls`.
 
     Returns:
         The type; None if it is not said.

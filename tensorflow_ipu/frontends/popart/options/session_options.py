@@ -21,7 +21,7 @@ class Effect(enum.Enum):
     """Effect of an option.
 
     Attributes:
-        VALUES: It changes what is computed, kept or refused.
+        VALUES: It changes results, state or refusals.
         PLAN: It changes memory and time in the plan, and no values.
         IGNORED: On the chip it changes memory and time; here nothing, which is said once.
         STORED: It is kept, and has no effect but in the original's own tools.
@@ -40,8 +40,8 @@ class Option:
     Args:
         name: its name.
         default: makes its default.
-        effect: what it does.
-        doc: what it is for.
+        effect: its effect.
+        doc: its purpose.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Option:
 
 
 V, P, W, S = Effect.VALUES, Effect.PLAN, Effect.IGNORED, Effect.STORED
-# Name -> default or what makes it, effect, meaning.
+# Name -> default or its factory, effect, meaning.
 _ROWS: dict[str, tuple[Any, Effect, str]] = {
     "accumulateOuterFragmentSettings": (
         option_groups.AccumulateOuterFragmentSettings,
@@ -68,7 +68,7 @@ _ROWS: dict[str, tuple[Any, Effect, str]] = {
     "activationTensorLocationSettings": (
         TensorLocationSettings,
         P,
-        "memory of what a pipeline puts aside",
+        "memory of the stashes of a pipeline",
     ),
     "aliasZeroCopy": (False, W, "whether values stay in place between parts of the program"),
     "autoRecomputation": (
@@ -191,7 +191,7 @@ _ROWS: dict[str, tuple[Any, Effect, str]] = {
     "hardwareInstrumentations": (
         lambda: {enums.Instrumentation.Outer},
         V,
-        "what cycle counters count",
+        "scope of cycle counters",
     ),
     "instrumentWithHardwareCycleCounter": (False, V, "whether `getCycleCount` can be called"),
     "kahnTieBreaker": ("greedy", S, "order of ops that nothing else orders"),
@@ -237,7 +237,7 @@ _ROWS: dict[str, tuple[Any, Effect, str]] = {
     "separateCallOpPdfs": (True, S, "whether subgraphs have drawings of their own"),
     "serializedPoprithmsAnnealGraphsDir": ("", S, "folder for graphs of the scheduler"),
     "serializedPoprithmsShiftGraphsDir": ("", V, "folder for a file of the order of nodes"),
-    "stashAllTensorsInferencePipeline": (False, W, "what pipelines of inference put aside"),
+    "stashAllTensorsInferencePipeline": (False, W, "stashes of pipelines of inference"),
     "strictOpVersions": (True, V, "whether ops have to be of the version that the opset has"),
     "subgraphCopyingStrategy": (
         enums.SubgraphCopyingStrategy.OnEnterAndExit,

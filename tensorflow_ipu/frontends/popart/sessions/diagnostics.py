@@ -137,7 +137,7 @@ _PRODUCTS = {
 }
 _CONVOLUTIONS = ("Conv", "ConvTranspose", "MultiConv")
 _LOOKUPS = ("Gather", "TiedGather", "GroupedGather", "ScatterReduce", "GroupedScatterReduce")
-# The product itself, and those of the gradients of both operands.
+# The product itself, and the products of both operands' gradients.
 _PASSES = 3
 
 

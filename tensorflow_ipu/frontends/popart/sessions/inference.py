@@ -37,7 +37,7 @@ class InferenceSessionCore(SessionCore):
 
         Args:
             model: its bytes, or its file.
-            dataFlow: what a run returns, and how many batches it has.
+            dataFlow: batches and anchors.
             deviceInfo: the device.
             inputShapeInfo: shapes of inputs that the model does not say.
             patterns: transformations of the graph.

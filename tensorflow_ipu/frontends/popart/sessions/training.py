@@ -46,7 +46,7 @@ class TrainingSessionCore(SessionCore):
 
         Args:
             model: its bytes, or its file.
-            dataFlow: what a run returns, and how many batches it has.
+            dataFlow: batches and anchors.
             loss: id of the tensor that is made small.
             optimizer: how weights change.
             deviceInfo: the device.

@@ -52,7 +52,7 @@ def read(plan: TransferPlan, stepio: IStepIO) -> dict[str, np.ndarray]:
     """Returns the samples of each input, replica by replica in each micro-batch.
 
     Args:
-        plan: what the step needs.
+        plan: sizes and types of the data of the step.
         stepio: where they are.
 
     Raises:
@@ -72,7 +72,7 @@ def check_sizes(plan: TransferPlan, stepio: Any) -> None:
     """Refuses arrays of other sizes than a step needs; those for no input do not count.
 
     Args:
-        plan: what the step needs.
+        plan: sizes and types of the data of the step.
         stepio: the arrays.
 
     Raises:
