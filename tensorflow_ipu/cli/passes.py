@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import io
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TextIO
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from tensorflow_ipu.cli import run as run_command
 from tensorflow_ipu.cli.console import Parser, suggestion
 from tensorflow_ipu.compat import runner
+from tensorflow_ipu.util import private_files
 
 if TYPE_CHECKING:
     from tensorflow_ipu.compiler.ir.program import Program
@@ -70,12 +72,18 @@ def run(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _opened(path: str | None) -> Iterator[TextIO]:
-    """Opens the file to print to; stdout without a path."""
+    """Opens the file to print to; stdout without a path.
+
+    A program may end with SystemExit, so the file is written in any case.
+    """
     if path is None:
         yield sys.stdout
-    else:
-        with open(path, "w", encoding="utf-8") as file:
-            yield file
+        return
+    text = io.StringIO()
+    try:
+        yield text
+    finally:
+        private_files.write_text(path, text.getvalue())
 
 
 class _Printer:
