@@ -19,6 +19,8 @@ import tensorflow_ipu
 from tensorflow_ipu.ops import codelet_expressions
 from tensorflow_ipu.runtime import native
 
+__all__ = ["codelet_expression_op", "cpu_user_operation", "include_dir", "precompiled_user_op"]
+
 _TYPES = (
     *(tf.float16, tf.bfloat16, tf.float32, tf.bool),
     *(tf.int8, tf.uint8, tf.int16, tf.uint16, tf.int32, tf.uint32, tf.int64),

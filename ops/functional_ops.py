@@ -26,6 +26,8 @@ from tensorflow_ipu.compiler.ir.program import OUTLINED_PREFIX, Program, called_
 from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops import grad_util_ops
 
+__all__ = ["function", "outlined_function"]
+
 # --- Equal functions ---
 
 # On the graph of a program: its outlined functions, by digest.

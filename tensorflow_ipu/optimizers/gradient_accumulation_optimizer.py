@@ -26,10 +26,17 @@ from tensorflow_ipu.optimizers.ipu_optimizer import IpuOptimizer
 from tensorflow_ipu.training.accumulators import AccumulatorDtype, accumulator_dtype
 from tensorflow_ipu.util.short_repr import shows
 
+__all__ = [
+    "CrossReplicaGradientAccumulationOptimizer",
+    "CrossReplicaGradientAccumulationOptimizerV2",
+    "GradientAccumulationOptimizer",
+    "GradientAccumulationOptimizerV2",
+]
+
 # --- Base ---
 
 
-class AccumulatingOptimizer(ipu_optimizer.IpuOptimizer):
+class _AccumulatingOptimizer(ipu_optimizer.IpuOptimizer):
     """Wrapper that accumulates gradients of mini-batches for the wrapped optimizer.
 
     Use it in the body of a loop on the device. Accumulators belong to the run of the program: they
@@ -146,7 +153,7 @@ def _checked_count(num_mini_batches: Any) -> int:
 _Method = Union[GradientAccumulationReductionMethod, str]
 
 
-class GradientAccumulationOptimizerV2(AccumulatingOptimizer):
+class GradientAccumulationOptimizerV2(_AccumulatingOptimizer):
     """Sums gradients over mini-batches before the wrapped optimizer applies them.
 
     It has to be used in a training loop on the device, whose number of iterations is a multiple of
@@ -235,7 +242,7 @@ class CrossReplicaGradientAccumulationOptimizerV2(GradientAccumulationOptimizerV
         )
 
 
-class GradientAccumulationOptimizer(AccumulatingOptimizer):
+class GradientAccumulationOptimizer(_AccumulatingOptimizer):
     """Sums gradients over mini-batches, for gradient descent with or without momentum.
 
     `GradientAccumulationOptimizerV2` works with every optimizer.
