@@ -257,36 +257,56 @@ POPXL_ADDONS_MODULES = {
     **{
         name: f"frontends.popxl_addons.{name}"
         for name in (
-            *("array_munging", "debugging", "dot_tree", "graph", "graph_cache", "graph_common"),
-            *("layers", "layers.conv", "layers.embedding", "layers.group_norm"),
-            *("layers.layer_norm", "layers.layer_norm_distributed", "layers.linear"),
-            *("layers.linear_fp8", "layers.linear_gq", "optimizers.adam"),
-            *("module", "named_replica_grouping", "named_tensors", "ops", "optimizers"),
+            *("array_munging", "debugging", "dot_tree", "graph", "graph_cache"),
+            *("layers", "layers.conv", "layers.embedding", "layers.linear"),
+            *("module", "named_replica_grouping", "ops", "optimizers"),
             *("ops.cross_entropy", "ops.fp8_amax_scale", "ops.fp8_utils", "ops.streams"),
-            # Each of these is a package, and a module in it of the same name.
-            *(
-                name
-                for op in (
-                    *("cross_entropy_sharded_loss", "cross_entropy_sharded_wr_loss"),
-                    *("fp8_mse_scale", "grad_reduce_square_add", "group_quantize_decompress"),
-                    *("layer_norm_distributed", "linear_layout", "replicated_all_reduce_TP"),
-                    "rotary_pos_embed",
-                )
-                for name in (f"ops.{op}", f"ops.{op}.{op}")
-            ),
-            "ops.replicated_strided_collectives",
-            "ops.replicated_strided_collectives.replicated_all_gather_strided",
-            "ops.replicated_strided_collectives.replicated_all_reduce_strided",
-            "ops.replicated_strided_collectives.replicated_reduce_scatter_strided",
-            *("ops.static_sparse_ops", "ops.static_sparse_ops.dense_sparse_matmul"),
-            *("patterns", "remote"),
-            *("performance_utils", "streams", "task_session", "testing_utils", "transforms"),
-            *("route_tensor", "rts", "seed_variable", "utils", "variable_factory"),
-            *("transforms.autodiff", "transforms.pipelining", "transforms.recomputation"),
-            *("transforms.available_memory_proportion", "transforms.use_fc_pass"),
-            *("transforms.batch_serialisation", "transforms.repeat_graph"),
+            *("ops.replicated_strided_collectives", "ops.static_sparse_ops"),
+            *("patterns", "performance_utils", "remote", "route_tensor", "rts", "seed_variable"),
+            *("task_session", "testing_utils", "transforms", "utils", "variable_factory"),
+            *("transforms.autodiff", "transforms.batch_serialisation", "transforms.pipelining"),
+            *("transforms.recomputation", "transforms.repeat_graph"),
         )
     },
+    # In the original, each of these is a package, and a module in it of the same name.
+    **{
+        name: f"frontends.popxl_addons.ops.{op}"
+        for op in (
+            *("cross_entropy_sharded_loss", "cross_entropy_sharded_wr_loss"),
+            *("fp8_mse_scale", "grad_reduce_square_add", "group_quantize_decompress"),
+            *("layer_norm_distributed", "linear_layout", "replicated_all_reduce_TP"),
+            "rotary_pos_embed",
+        )
+        for name in (f"ops.{op}", f"ops.{op}.{op}")
+    },
+    **{
+        f"{public}.{name}": f"frontends.popxl_addons.{module}"
+        for public, module, names in (
+            (
+                "ops.replicated_strided_collectives",
+                "ops.replicated_strided_collectives",
+                ("replicated_all_gather_strided", "replicated_all_reduce_strided")
+                + ("replicated_reduce_scatter_strided",),
+            ),
+            ("ops.static_sparse_ops", "ops.static_sparse_ops", ("dense_sparse_matmul",)),
+            ("layers", "layers.linear", ("linear_fp8", "linear_gq")),
+            (
+                "layers",
+                "layers.norms",
+                ("group_norm", "layer_norm", "layer_norm_distributed"),
+            ),
+            (
+                "transforms",
+                "transforms.matmul_options",
+                ("available_memory_proportion", "use_fc_pass"),
+            ),
+        )
+        for name in names
+    },
+    "graph_common": "frontends.popxl_addons.graph",
+    "named_tensors": "frontends.popxl_addons.dot_tree",
+    "optimizers.adam": "frontends.popxl_addons.optimizers",
+    "streams": "frontends.popxl_addons.task_session",
 }
 
 # Public module `popart`, and those below it -> module of `tensorflow_ipu`.

@@ -20,7 +20,7 @@ SAID_ONCE_FOR = {
     "tensorflow_ipu/frontends/popart/options/session_options.py": "an option, in PopART's log",
     "tensorflow_ipu/frontends/popart/sessions/random_state.py": "a call, in PopART's log",
     "tensorflow_ipu/frontends/popxl/tensor.py": "a variable, in PopART's log",
-    "tensorflow_ipu/frontends/popxl_addons/module/module.py": "a call of a module",
+    "tensorflow_ipu/frontends/popxl_addons/module.py": "a call of a module",
     "tensorflow_ipu/frontends/popxl_addons/task_session.py": "a checkpoint that is loaded",
     "keras_layers/partial_batches.py": "a model, which remembers it",
     "keras_layers/pipelining/pipeline_programs.py": "a model, which remembers it",

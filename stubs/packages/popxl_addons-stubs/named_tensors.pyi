@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.frontends.popxl_addons.named_tensors import *
+from tensorflow_ipu.frontends.popxl_addons.dot_tree import *

@@ -8,14 +8,14 @@ inputs by name and binds them (`graph/`), and `transforms/` makes graphs of grap
 from tensorflow_ipu.frontends.popxl_addons import (
     array_munging,
     debugging,
-    graph_common,
+    graph,
     layers,
     ops,
     optimizers,
     patterns,
     performance_utils,
     rts,
-    streams,
+    task_session,
     testing_utils,
     transforms,
     utils,
@@ -44,7 +44,7 @@ from tensorflow_ipu.frontends.popxl_addons.debugging import (
     print_tensor,
     print_text,
 )
-from tensorflow_ipu.frontends.popxl_addons.dot_tree import DotTree
+from tensorflow_ipu.frontends.popxl_addons.dot_tree import DotTree, NamedTensors, TensorMap
 from tensorflow_ipu.frontends.popxl_addons.graph import BoundGraph, GraphWithNamedArgs
 from tensorflow_ipu.frontends.popxl_addons.graph_cache import (
     GraphCache,
@@ -56,7 +56,6 @@ from tensorflow_ipu.frontends.popxl_addons.graph_cache import (
 )
 from tensorflow_ipu.frontends.popxl_addons.module import Module, create_grad_graph_info
 from tensorflow_ipu.frontends.popxl_addons.named_replica_grouping import NamedReplicaGrouping
-from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors, TensorMap
 from tensorflow_ipu.frontends.popxl_addons.ops import (
     cross_entropy,
     cross_entropy_with_grad,
@@ -91,8 +90,9 @@ from tensorflow_ipu.frontends.popxl_addons.route_tensor import (
     route_tensor_into_graph,
 )
 from tensorflow_ipu.frontends.popxl_addons.seed_variable import seed_variable
-from tensorflow_ipu.frontends.popxl_addons.streams import InputStreams, OutputStreams
 from tensorflow_ipu.frontends.popxl_addons.task_session import (
+    InputStreams,
+    OutputStreams,
     ReportMissingMethods,
     TaskSession,
     initialise_memmap_dir_from_checkpoint,

@@ -1,4 +1,4 @@
-"""`DotTree`: a tree of names with dots; the module `popxl_addons.dot_tree`."""
+"""Trees of values by dotted names, and of tensors; the modules `dot_tree` and `named_tensors`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,23 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import numpy as np
+
+from tensorflow_ipu.frontends import popxl
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["DotTree", "sanitise", "to_mapping"]
+__all__ = [
+    "DotTree",
+    "NamedTensorData",
+    "NamedTensors",
+    "TensorMap",
+    "print_named_tensors",
+    "sanitise",
+    "to_mapping",
+]
+
 
 T = TypeVar("T")
 
@@ -289,3 +302,45 @@ def sanitise(name: str) -> str:
             digit at the beginning.
     """
     return re.sub(r"\W|^\d", "_", name)
+
+
+TensorMap = Mapping[popxl.Tensor, popxl.Tensor]
+
+
+class NamedTensors(DotTree[popxl.Tensor]):
+    """Tensors by name."""
+
+    @property
+    def tensors(self) -> tuple[popxl.Tensor, ...]:
+        """All tensors, in the order of their own names."""
+        return tuple(sorted(self.values_flat(), key=lambda tensor: tensor.name))
+
+    @property
+    def named_tensors(self) -> dict[str, popxl.Tensor]:
+        """All tensors by their names with dots."""
+        return self.to_dict()
+
+    def remap(self, mapping: Mapping[popxl.Tensor, Any]) -> Self:
+        """Returns a tree of the same names with other tensors.
+
+        Args:
+            mapping: the new tensor for each one.
+
+        Raises:
+            KeyError: If a tensor is not in the mapping.
+        """
+        return self.map(lambda tensor: mapping[tensor])
+
+
+class NamedTensorData(DotTree[np.ndarray]):
+    """Arrays by name: the values of tensors."""
+
+
+def print_named_tensors(named_tensors: NamedTensors) -> None:
+    """Prints tensors each time that the program passes here, with their names as titles.
+
+    Args:
+        named_tensors: tensors of the current graph.
+    """
+    for name, tensor in named_tensors.to_dict().items():
+        popxl.ops.print_tensor(tensor, title=name)

@@ -10,9 +10,8 @@ from typing import Any, Union
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops, transforms
 from tensorflow_ipu.frontends.popxl.core.shapes import as_int
-from tensorflow_ipu.frontends.popxl_addons.dot_tree import DotTree
+from tensorflow_ipu.frontends.popxl_addons.dot_tree import DotTree, NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.graph import GraphWithNamedArgs
-from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.variable_factory import NamedVariableFactories
 
 __all__ = [

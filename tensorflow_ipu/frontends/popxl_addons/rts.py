@@ -8,9 +8,9 @@ from collections.abc import Callable
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
 from tensorflow_ipu.frontends.popxl.ops import collectives
+from tensorflow_ipu.frontends.popxl_addons.dot_tree import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.graph import GraphWithNamedArgs
 from tensorflow_ipu.frontends.popxl_addons.named_replica_grouping import NamedReplicaGrouping
-from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
 
 __all__ = [
     "all_gather_replica_sharded_graph",

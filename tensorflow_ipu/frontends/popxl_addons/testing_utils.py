@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tensorflow_ipu.frontends import popxl
+from tensorflow_ipu.frontends.popxl_addons.dot_tree import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.module import Module
-from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.ops.streams import host_load, host_store
 
 __all__ = ["TensorInput", "ops_of_type", "run_module"]

@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.frontends.popxl_addons.layers.linear_fp8 import *
+from tensorflow_ipu.frontends.popxl_addons.layers.linear import *

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
-from tensorflow_ipu.frontends.popxl_addons.core import initial
-from tensorflow_ipu.frontends.popxl_addons.core.torch_values import FromTorch
+from tensorflow_ipu.frontends.popxl_addons import initial_values
+from tensorflow_ipu.frontends.popxl_addons.initial_values import FromTorch
 from tensorflow_ipu.frontends.popxl_addons.module import Module
 
 __all__ = ["Conv2D"]
@@ -69,7 +69,7 @@ class Conv2D(FromTorch, Module):
         """
         group = self.replica_grouping
         size = (self.out_channels, x.shape[1] // self.groups, *self.kernel_size)
-        draw = initial.truncated_normal(*size)
+        draw = initial_values.truncated_normal(*size)
         weight = self.add_variable_input("weight", draw, x.dtype, replica_grouping=group)
         y = ops.conv(
             x,
@@ -84,6 +84,6 @@ class Conv2D(FromTorch, Module):
             self.enable_conv_dithering,
         )
         if self.bias:
-            draw = initial.zeros((1, self.out_channels, 1, 1))
+            draw = initial_values.zeros((1, self.out_channels, 1, 1))
             y = y + self.add_variable_input("bias", draw, x.dtype, replica_grouping=group)
         return y

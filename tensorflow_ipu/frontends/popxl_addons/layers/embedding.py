@@ -8,8 +8,8 @@ import numpy as np
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
-from tensorflow_ipu.frontends.popxl_addons.core import initial
-from tensorflow_ipu.frontends.popxl_addons.core.torch_values import FromTorch
+from tensorflow_ipu.frontends.popxl_addons import initial_values
+from tensorflow_ipu.frontends.popxl_addons.initial_values import FromTorch
 from tensorflow_ipu.frontends.popxl_addons.module import Module
 
 __all__ = ["MULTISLICE_MAGIC_NUMBER", "Embedding"]
@@ -59,7 +59,7 @@ class Embedding(FromTorch, Module):
         rows = self.get_vocab_shard_size(self.vocab_size, self.n_shards)
         weight = self.add_variable_input(
             "weight",
-            initial.truncated_normal(rows, self.hidden_size),
+            initial_values.truncated_normal(rows, self.hidden_size),
             self.dtype,
             replica_grouping=self.replica_grouping,
         )

@@ -6,10 +6,6 @@ from tensorflow_ipu.frontends.popxl_addons.transforms.autodiff import (
     autodiff_with_accumulation,
     remap_grad_info,
 )
-from tensorflow_ipu.frontends.popxl_addons.transforms.available_memory_proportion import (
-    set_available_memory_proportion_by_ipu,
-    set_graph_available_memory_proportion_by_ipu,
-)
 from tensorflow_ipu.frontends.popxl_addons.transforms.batch_serialisation import (
     BatchSerialResult,
     RemoteBufferWithOffset,
@@ -20,6 +16,12 @@ from tensorflow_ipu.frontends.popxl_addons.transforms.batch_serialisation import
     batch_serialise_non_overlapped,
     batch_serialise_overlapped,
 )
+from tensorflow_ipu.frontends.popxl_addons.transforms.matmul_options import (
+    disable_fc_pass,
+    enable_fc_pass,
+    set_available_memory_proportion_by_ipu,
+    set_graph_available_memory_proportion_by_ipu,
+)
 from tensorflow_ipu.frontends.popxl_addons.transforms.pipelining import (
     Pipelining,
     pipelined_execution,
@@ -27,10 +29,6 @@ from tensorflow_ipu.frontends.popxl_addons.transforms.pipelining import (
 from tensorflow_ipu.frontends.popxl_addons.transforms.recomputation import (
     add_recompute_inputs,
     recompute_graph,
-)
-from tensorflow_ipu.frontends.popxl_addons.transforms.use_fc_pass import (
-    disable_fc_pass,
-    enable_fc_pass,
 )
 
 __all__ = [

@@ -10,15 +10,14 @@ import numpy as np
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl.ops import var_updates
 from tensorflow_ipu.frontends.popxl.transforms import ExpectedConnection, GradGraphInfo
-from tensorflow_ipu.frontends.popxl_addons.core.shards import shards_of
-from tensorflow_ipu.frontends.popxl_addons.dot_tree import sanitise
-from tensorflow_ipu.frontends.popxl_addons.graph import GraphWithNamedArgs
-from tensorflow_ipu.frontends.popxl_addons.graph_common import (
+from tensorflow_ipu.frontends.popxl_addons.dot_tree import NamedTensors, sanitise
+from tensorflow_ipu.frontends.popxl_addons.graph import (
     CalledGraphsGradInfoLike,
     GraphLike,
+    GraphWithNamedArgs,
 )
 from tensorflow_ipu.frontends.popxl_addons.named_replica_grouping import NamedReplicaGrouping
-from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
+from tensorflow_ipu.frontends.popxl_addons.shards import shards_of
 from tensorflow_ipu.frontends.popxl_addons.variable_factory import (
     NamedVariableFactories,
     VariableFactory,

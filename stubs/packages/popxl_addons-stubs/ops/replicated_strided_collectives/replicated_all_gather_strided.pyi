@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.frontends.popxl_addons.ops.replicated_strided_collectives.replicated_all_gather_strided import *
+from tensorflow_ipu.frontends.popxl_addons.ops.replicated_strided_collectives import *

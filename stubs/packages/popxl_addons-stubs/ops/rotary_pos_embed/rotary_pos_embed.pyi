@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.frontends.popxl_addons.ops.rotary_pos_embed.rotary_pos_embed import *
+from tensorflow_ipu.frontends.popxl_addons.ops.rotary_pos_embed import *

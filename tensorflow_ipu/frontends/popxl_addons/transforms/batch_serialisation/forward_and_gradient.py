@@ -7,8 +7,8 @@ from typing import Any, TypeVar, Union
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl.transforms import ExpectedConnectionType
+from tensorflow_ipu.frontends.popxl_addons.dot_tree import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.graph import GraphWithNamedArgs
-from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.transforms.batch_serialisation.handles import (
     RemoteHandle,
     batch_serial_buffer,

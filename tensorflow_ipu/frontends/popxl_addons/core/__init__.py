@@ -1,1 +1,0 @@
-"""What the public modules of the addons share."""
