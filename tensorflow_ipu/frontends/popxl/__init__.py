@@ -2,11 +2,11 @@
 
 How it is built, from the bottom up:
 
-* `core/` has the parts of the graph IR: `kinds.py` is the table of ops, with one record for each
-  (`OpKind`): the rule for shapes and types, what it computes in TensorFlow, its gradient, and what
-  it modifies. `op.py` is one use of an op, `views.py` says how tensors share storage.
-* `tensor/`, `graph/`, `ir.py`, `streams.py` and `context.py` are the public classes.
-  `building.py` adds ops to the current graph, and checks what holds for all of them.
+* `core/` is below the graph IR: `kinds.py` is the table of ops, with one record for each
+  (`OpKind`): the rule for shapes and types, the computation in TensorFlow, the gradient, and the
+  inputs that it modifies. `views.py` has shared storage, `scopes.py` the open contexts.
+* `ir.py` has the classes `Tensor`, `Op`, `Graph` and `Ir`. `tensor.py`, `streams.py` and
+  `context.py` make and find them; `building.py` adds ops to the current graph, and checks them.
 * `ops/` has a module for each family: records, and the functions that programs call. To add an op,
   write its shape rule, register an `OpKind` with it and a function of TensorFlow tensors, write the
   public function, which calls `building.add`, name it in `ops/__init__.py`, and add a `Case` to the
@@ -16,11 +16,11 @@ How it is built, from the bottom up:
 * `lowering/` puts the main graph into one Cluster: called graphs become functions that the program
   has once, loops and conditionals those of TensorFlow, streams feeds, and variables variables. An
   op that modifies a tensor makes a new value, which all tensors that share the storage then have
-  (`lowering/values.py`), so no value of the program ever changes.
+  (`lowering/graphs.py`), so no value of the program ever changes.
 * Replicas: `replica_grouping.py` says which belong together, `ops/collectives/` has what they do
   together. What each has of its own, in groups of variables, remote buffers (`remote_buffers.py`)
   and shards (`remote_variables.py`), comes from the host and goes there in parts of the same
-  program (`lowering/weights.py`); `core/host_layout.py` says what of the host's copy is whose.
+  program (`lowering/weights.py`); its `HostLayout` divides the host's copy among groups.
 * `session.py` attaches a device (`devices.py`), launches the Cluster, and moves variables and
   streams (`lowering/transfers.py`).
 
