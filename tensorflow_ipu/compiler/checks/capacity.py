@@ -142,16 +142,16 @@ def check(program: Program, executable: Executable, cluster: Cluster) -> None:
         return
     # The planner is loaded only for programs that need it.
     from tensorflow_ipu.planner import planning
-    from tensorflow_ipu.tuning.advice import capacity
+    from tensorflow_ipu.tuning.advice import out_of_memory
 
     memory = planning.Planner(executable.workload).memory(executable.settings)
     if all(ipu.fits for ipu in memory):
         return
-    verdict = capacity.check(executable.plan, policy)
+    verdict = out_of_memory.check(executable.plan, policy)
     remedies = advice(observers.report_of(executable))
-    if verdict.action == capacity.RAISE:
+    if verdict.action == out_of_memory.RAISE:
         raise errors.ResourceExhaustedError(None, None, f"{verdict.message}\n\n{remedies}")
-    if verdict.action == capacity.WARN:
+    if verdict.action == out_of_memory.WARN:
         warn_once("%s\n\n%s", verdict.message, remedies, key=verdict.message)
 
 

@@ -14,7 +14,7 @@ from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instances import Instances, of_poprun
 from tensorflow_ipu.frontends.common import device_table
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.tuning.advice import capacity
+from tensorflow_ipu.tuning.advice import out_of_memory
 from tensorflow_ipu.util.notices import warn_once
 
 
@@ -126,7 +126,7 @@ def check_replicas(ordinal: int, ipus: int, replicas: int) -> None:
 
 def refuses_what_does_not_fit() -> bool:
     """Returns whether programs that do not fit into memory are errors."""
-    return chosen_policy(system.current()) in (capacity.DEFAULT, capacity.RAISE)
+    return chosen_policy(system.current()) in (out_of_memory.DEFAULT, out_of_memory.RAISE)
 
 
 def chip() -> Chip:

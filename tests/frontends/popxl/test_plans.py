@@ -22,7 +22,7 @@ from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.program import fused_maps
 from tensorflow_ipu.planner.program.resources import ResourceTable, costs_of
 from tensorflow_ipu.profiler.report import Report
-from tensorflow_ipu.tuning.advice import capacity
+from tensorflow_ipu.tuning.advice import out_of_memory
 from tensorflow_ipu.tuning.advice.remedies import remedies
 from tensorflow_ipu.tuning.edits import replication
 
@@ -377,7 +377,7 @@ def test_errors_and_remedies_are_in_words_of_popxl(tmp_path) -> None:
     small = dataclasses.replace(executable.settings.chip, memory_per_tile=25_000)
     plan = Planner(workload).plan(executable.settings.replace(chip=small))
     assert not plan.fits
-    text = capacity.report(plan, True, remedies(plan))
+    text = out_of_memory.report(plan, True, remedies(plan))
     assert line_of(block, "x @ weight") in text or line_of(block, "gelu") in text
     assert "of the layer block" in text and "with popxl.ipu(i):" in text
     for word in ("tf.", "keras", "Keras", "config.", "dataset"):

@@ -10,7 +10,7 @@ import pytest
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.tuning.advice import capacity, remedies
+from tensorflow_ipu.tuning.advice import out_of_memory, remedies
 from tests.support.planner.layered_workloads import dense
 from tests.support.planner.workloads import pipeline
 
@@ -170,7 +170,7 @@ def test_large_programs_have_all_usual_remedies(monkeypatch):
         assert any(name in one for one in names), (name, names)
     assert "matmul_proportion" in found.untried
     assert not {"recompute", "activations", "schedule", "batch"} & set(found.untried)
-    last = capacity.report(plan, True, found.remedies, found.untried).splitlines()[-1]
+    last = out_of_memory.report(plan, True, found.remedies, found.untried).splitlines()[-1]
     assert last.startswith("Not tried alone: ") and "`tensorflow-ipu remedies`" in last
     assert "memory for temporaries of matrix products" in last
     assert remedies.search(plan) is found  # the report of the program has the same

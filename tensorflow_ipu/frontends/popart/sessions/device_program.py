@@ -27,7 +27,7 @@ from tensorflow_ipu.frontends.popart.sessions.setup import Setup
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.plan import Plan
-from tensorflow_ipu.tuning.advice import capacity
+from tensorflow_ipu.tuning.advice import out_of_memory
 from tensorflow_ipu.util.notices import warn_once
 
 # Ops that compute with numbers: the device has no code of them for INT8, which it only moves,
@@ -204,11 +204,11 @@ class DeviceProgram:
             return
         if device.chip == executable.settings.chip or not executable.on_device:
             return
-        verdict = capacity.check(self.plan(), chosen_policy(executable.system))
-        if verdict.action == capacity.RAISE:
+        verdict = out_of_memory.check(self.plan(), chosen_policy(executable.system))
+        if verdict.action == out_of_memory.RAISE:
             text = f"{verdict.message}\n\n{advice('')}"
             raise tf.errors.ResourceExhaustedError(None, None, text)
-        if verdict.action == capacity.WARN:
+        if verdict.action == out_of_memory.WARN:
             warn_once("%s\n\n%s", verdict.message, advice(""), key=verdict.message)
 
 

@@ -15,7 +15,7 @@ from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.plan import Category
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.tuning.advice import capacity
+from tensorflow_ipu.tuning.advice import out_of_memory
 from tests.support.planner.layered_workloads import dense
 from tests.support.planner.workloads import pipelines, workloads
 
@@ -48,7 +48,7 @@ def plans():
     ],
 )
 def test_each_policy_decides_on_the_action(plans, plan, policy, action):
-    verdict = capacity.check(plans[plan], policy)
+    verdict = out_of_memory.check(plans[plan], policy)
     assert verdict.action == action
     assert bool(verdict.message) == bool(action)
     assert verdict.fits == (plan == "fits")
@@ -58,7 +58,7 @@ def test_each_policy_decides_on_the_action(plans, plan, policy, action):
 def test_exact_part_is_the_variables(plans):
     """12 MiB on 8 tiles: 1.5 MiB each, which is more than 624 KiB."""
     (memory,) = plans["raises"].memory
-    tiles = capacity.exact_tiles(memory)
+    tiles = out_of_memory.exact_tiles(memory)
     assert int(tiles.sum()) == 12 * 2**20
     assert int(tiles.max()) == 12 * 2**20 // 8
 
@@ -66,7 +66,7 @@ def test_exact_part_is_the_variables(plans):
 def test_a_chip_without_exact_parts_has_none(plans):
     (memory,) = plans["fits"].memory
     none = tuple(c._replace(label=Label.MODELLED) for c in memory.categories)
-    assert capacity.exact_tiles(dataclasses.replace(memory, categories=none)).sum() == 0
+    assert out_of_memory.exact_tiles(dataclasses.replace(memory, categories=none)).sum() == 0
 
 
 def test_the_limit_itself_fits(plans):
@@ -75,22 +75,22 @@ def test_the_limit_itself_fits(plans):
     category = Category("variables", True, full, Label.EXACT)
     exactly = dataclasses.replace(memory, categories=(category,), peak=full)
     plan = dataclasses.replace(plans["fits"], memory=(exactly,))
-    assert capacity.check(plan, "raise").action == ""
+    assert out_of_memory.check(plan, "raise").action == ""
     more = category._replace(tiles=full + 1)
     over = dataclasses.replace(memory, categories=(more,), peak=full + 1)
     plan = dataclasses.replace(plans["fits"], memory=(over,))
-    assert capacity.check(plan).action == "raise"
+    assert out_of_memory.check(plan).action == "raise"
 
 
 def test_the_report_names_ipu_tiles_and_tensors(plans):
     plan = plans["raises"]
-    text = capacity.check(plan).message
+    text = out_of_memory.check(plan).message
     head = text.split("\n\n")[0]
     assert "is out of memory on IPU 0 of 1 (Mk2 (GC200)): 8 of 8 tiles have more than" in head
     assert "638,976 B" in head
     assert f"Worst tile {plan.fullest.worst_tile}: {plan.fullest.worst_bytes:,} B of" in head
     assert "no model is needed" in head
-    assert "no model is needed" not in capacity.check(plans["warns"]).message
+    assert "no model is needed" not in out_of_memory.check(plans["warns"]).message
     rows = {line.split("  ")[1]: line for line in text.splitlines() if line.startswith("  ")}
     assert rows["variables"].split() == [
         "variables", "always", "6", "MiB", f"{6 * 2**20 // 8:,}", "B", "exact",
@@ -102,7 +102,7 @@ def test_the_report_names_ipu_tiles_and_tensors(plans):
 
 
 def test_remedies_are_in_the_report_in_their_order(plans):
-    verdict = capacity.check(plans["raises"])
+    verdict = out_of_memory.check(plans["raises"])
     assert verdict.remedies[0].fits
     text = verdict.message.split("Remedies")[1]
     places = [text.index(f"{i}. {r.name}:") for i, r in enumerate(verdict.remedies, 1)]
@@ -114,7 +114,7 @@ def test_remedies_are_in_the_report_in_their_order(plans):
 @given(st.one_of(workloads(), pipelines()))
 def test_any_program_can_be_checked(workload):
     plan = planning.plan(workload, Settings(chip=chips.MK1.with_tiles(1)))
-    verdict = capacity.check(plan, "raise")
+    verdict = out_of_memory.check(plan, "raise")
     assert verdict.fits == plan.fits
     assert ("out of memory" in verdict.message) != plan.fits
     assert all(remedy.saving > 0 for remedy in verdict.remedies)
@@ -122,4 +122,4 @@ def test_any_program_can_be_checked(workload):
 
 def test_an_unknown_policy_is_refused(plans):
     with pytest.raises(ValueError, match="'rise': choose one of default, raise, warn, mark"):
-        capacity.check(plans["fits"], "rise")
+        out_of_memory.check(plans["fits"], "rise")
