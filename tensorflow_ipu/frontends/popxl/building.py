@@ -1,4 +1,4 @@
-"""Adds ops to the current graph, after checking their inputs: what all of `popxl.ops` calls."""
+"""Checked insertion of ops into the current graph, shared by all of `popxl.ops`."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def add_op(
 
 
 def check_in_graph(graph: Graph, tensors: Sequence[Any]) -> None:
-    """Refuses what are no tensors of a graph.
+    """Raises if a value is not a tensor of the given graph.
 
     Args:
         graph: the graph.
-        tensors: what should be its tensors.
+        tensors: the values to check.
 
     Raises:
         TypeError: If one is no tensor.
@@ -111,10 +111,10 @@ def check_in_graph(graph: Graph, tensors: Sequence[Any]) -> None:
 
 
 def check_tensor(t: Any) -> None:
-    """Refuses what is no tensor of the current graph, before its shape is asked for.
+    """Raises if a value is not a tensor of the current graph, before its shape is read.
 
     Args:
-        t: what should be one.
+        t: the value to check.
 
     Raises:
         TypeError: If it is no tensor.

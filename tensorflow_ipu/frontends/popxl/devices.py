@@ -230,7 +230,7 @@ def _configure(ipus: int, instances: Instances) -> int:
 
 
 def _add(ipus: int, instances: Instances) -> int:
-    """Configures one device more: those of other front ends keep their places."""
+    """Configures one more device and keeps the devices of other front ends."""
     found = device_table.add(ipus, instances=instances)
     if found is None:
         raise RuntimeError(

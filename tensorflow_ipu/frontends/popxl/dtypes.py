@@ -10,7 +10,7 @@ import numpy as np
 
 
 class _Kind(enum.Enum):
-    """What the elements of a type are."""
+    """Kinds of element types."""
 
     BOOL = "bool"
     SIGNED = "signed integer"

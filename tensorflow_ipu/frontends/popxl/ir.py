@@ -129,7 +129,7 @@ class Op:
 
 
 class Tensor(TensorOps["Tensor"]):
-    """A value of a graph: what an op makes of other tensors, or an input.
+    """A value of a graph: a variable, a constant, an input or the result of an op.
 
     `==` asks whether two are the same tensor; the elements are compared by `ops.equal`. The other
     operators are ops: `+ - * / % ** @ & | ~`, and `[]`.
@@ -304,7 +304,7 @@ class Tensor(TensorOps["Tensor"]):
 
     @property
     def in_sync_with_ipu(self) -> bool:
-        """Whether the host's copy equals what is on the device: always, but for variables."""
+        """Whether the host's copy equals the device's value: always, except for variables."""
         return True
 
     @property
@@ -364,7 +364,7 @@ class Variable(Tensor):
 
     @property
     def in_sync_with_ipu(self) -> bool:
-        """Whether the host's copy equals what is on the device."""
+        """Whether the host's copy equals the device's value."""
         return not self.stale
 
     @property

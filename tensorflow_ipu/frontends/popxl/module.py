@@ -67,7 +67,7 @@ def create_graph(
 
 
 def _name_of(fn: Any) -> tuple[str, Callable[..., Any]]:
-    """Returns the name for the graph, and what to call."""
+    """Returns the graph's name and the function to call."""
     if isinstance(fn, Module):
         return type(fn).__qualname__.replace(".<locals>", ""), fn.build
     if callable(fn) and hasattr(fn, "__qualname__"):
@@ -90,7 +90,7 @@ def _annotations(function: Callable[..., Any], signature: inspect.Signature) -> 
 
 
 def _written(annotation: Any) -> Any:
-    """Returns what matters of an annotation, as far as its text tells."""
+    """Resolves an annotation's text to `TensorByRef`, to a list of it, or to a type name."""
     if not isinstance(annotation, str):
         return annotation
     if annotation.split(".")[-1] == "TensorByRef":
@@ -102,7 +102,7 @@ def _written(annotation: Any) -> Any:
 
 
 def _with_inputs(parameter: inspect.Parameter, value: Any, annotation: Any) -> Any:
-    """Returns what the function gets for an argument: inputs in place of tensors and specs."""
+    """Replaces the tensors and specs of an argument by graph inputs."""
     name = parameter.name
     if isinstance(value, _INPUTS):
         return _input(name, value, annotation is TensorByRef)

@@ -276,7 +276,7 @@ class HostLayout:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all replicas start with one value, and the host wants that of replica 0 only."""
+        """Whether all replicas start with one value, and the host reads replica 0 only."""
         several = self.grouping.num_groups > 1 or self.shard_over > 1
         return not (several or self.returns_all_replicas)
 
@@ -290,7 +290,7 @@ class HostLayout:
         return -(-math.prod(self.shape) // self.shard_over)
 
     def to_device(self, data: np.ndarray) -> np.ndarray:
-        """Returns what each replica has, in the order of the replicas.
+        """Returns the value of each replica, in replica order.
 
         Args:
             data: the host's copy.
@@ -304,10 +304,10 @@ class HostLayout:
         return np.stack(rows)
 
     def from_device(self, rows: np.ndarray) -> np.ndarray:
-        """Returns the host's copy: what the first replicas of the groups have.
+        """Returns the host's copy, from the first replica of each group.
 
         Args:
-            rows: what each replica has, in the order of the replicas.
+            rows: the value of each replica, in replica order.
         """
         firsts = [self.grouping.assignment.index(g) for g in range(self.grouping.num_groups)]
         return np.stack([self._whole(rows, first) for first in firsts]).reshape(self.shape_on_host)
@@ -320,7 +320,7 @@ class HostLayout:
         """Returns the value of each replica; for a shard, the value that it is a part of.
 
         Args:
-            rows: what each replica has, in the order of the replicas.
+            rows: the value of each replica, in replica order.
         """
         return np.stack([self._whole(rows, replica) for replica in range(len(rows))])
 

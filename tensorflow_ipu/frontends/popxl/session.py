@@ -382,7 +382,7 @@ class Session:
     def _profile(
         self, executable: Executable, engine: Mapping[str, Any], folder: str | None, is_kept: bool
     ) -> None:
-        """Writes the report that engine options ask for, or takes that of the cache."""
+        """Writes the report that engine options request, or restores it from the cache."""
         profile = profiles.Profile.asked_for(_NAME, engine, executable.system)
         if profile is None or (is_kept and folder is not None and profile.restore(folder)):
             return

@@ -123,7 +123,7 @@ def as_tensor(value: Any, dtype: dtypes.DTypeLike | None = None) -> Tensor:
 
 @ir_method()
 def operand_for(tensor: Tensor, value: Any) -> Tensor:
-    """Returns the other operand of an operator: a constant of the same type for what is no tensor.
+    """Returns the other operand. A number or array becomes a constant of the same type.
 
     Args:
         tensor: the operand that is a tensor.

@@ -59,7 +59,7 @@ def shard(x: np.ndarray, n: int, axis: int) -> np.ndarray:
 
 
 def unshard(x: np.ndarray, axis: int) -> np.ndarray:
-    """Joins what `shard` split.
+    """Joins the parts that `shard` made.
 
     Args:
         x: the parts, `(n, ...)`.
@@ -139,7 +139,7 @@ def shard2D(  # noqa: N802
 def unshard2D(  # noqa: N802
     x: np.ndarray, n_1: int, n_2: int, axis_1: int, axis_2: int
 ) -> np.ndarray:
-    """Joins what `shard2D` split.
+    """Joins the parts that `shard2D` made.
 
     Args:
         x: the parts, `(n1 * n2, ...)`.

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class DotTree(Generic[T]):
-    """Values by name, in order. A name with dots is that of a value in a tree inside the tree.
+    """Values by name, in order. A name with dots leads to a value in a subtree.
 
     Values are found by `tree["a.b"]` and `tree.a.b`; entries with numbers by `tree[0]`, and from
     the highest number by `tree[-1]`.
@@ -220,7 +220,7 @@ class DotTree(Generic[T]):
         return list(self.to_dict())
 
     def values_flat(self) -> list[T]:
-        """Returns all values, also those of trees inside."""
+        """Returns all values, including the values of subtrees."""
         return list(self.to_dict().values())
 
     def len(self) -> int:
@@ -275,7 +275,7 @@ class DotTree(Generic[T]):
         return names, values
 
     def to_mapping(self, values: DotTree[Any]) -> dict[T, Any]:
-        """Returns the values of another tree by those of this one that have their names.
+        """Maps the values of this tree to another tree's values of the same names.
 
         Args:
             values: the other tree.
@@ -285,7 +285,7 @@ class DotTree(Generic[T]):
 
 
 def to_mapping(key: DotTree[Any], value: DotTree[Any]) -> dict[Any, Any]:
-    """Returns the values of one tree by those of another that have their names.
+    """Maps the values of one tree to another tree's values of the same names.
 
     Args:
         key: the tree whose values are the keys.

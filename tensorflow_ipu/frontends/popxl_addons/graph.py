@@ -21,11 +21,11 @@ __all__ = [
 
 
 def schedule(graph: popxl.Graph, names: Mapping[popxl.Tensor, str]) -> str:
-    """Returns the ops of a graph, one a line, with shapes and types of what they take and make.
+    """Lists the ops of a graph, one a line, with shapes and types of operands and results.
 
     Args:
         graph: the graph.
-        names: what inputs are called.
+        names: the names of inputs.
     """
     numbers: dict[popxl.Tensor, int] = {}
 
@@ -222,7 +222,7 @@ class GraphWithNamedArgs:
 
     @property
     def grad_graph_info(self) -> GradInfo:
-        """What the inputs and outputs of a gradient graph stand for.
+        """The connections of a gradient graph's inputs and outputs.
 
         Raises:
             AttributeError: If it is no gradient graph.

@@ -57,7 +57,7 @@ class GraphCache:
 
 
 def key_of(fn: Any, args: Any, kwargs: Any) -> Any:
-    """Returns what calls that can share a graph have in common.
+    """Returns the cache key of a call. Calls with equal keys can share a graph.
 
     Args:
         fn: the function or module.
@@ -151,7 +151,7 @@ def _arguments(
 
 
 def _frozen(value: Any, parameter: inspect.Parameter) -> Any:
-    """Returns what can be compared of an argument: the spec of a tensor that becomes an input."""
+    """Reduces an argument to a hashable key: a tensor that becomes an input to its spec."""
     if isinstance(value, (popxl.Tensor, popxl.TensorSpec)):
         return popxl.TensorSpec(value.shape, value.dtype, value.meta_shape)
     if isinstance(value, (list, tuple)):

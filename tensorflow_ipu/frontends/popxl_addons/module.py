@@ -203,7 +203,7 @@ class Module(ModuleWithVariables):
 
     @property
     def aux(self) -> SavedTensors:
-        """What `build` saves by key, and `build_grad` takes: tensors and other values."""
+        """Tensors and other values by key that `build` saves for `build_grad`."""
         return SavedTensors(self._state.saved, self._gradient)
 
     @property

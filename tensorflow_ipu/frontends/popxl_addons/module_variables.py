@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass
 class ModuleState:
-    """What a module knows of its parts, and of the graph that is being made of it.
+    """Submodules and variables of a module, and the state of the graph in construction.
 
     Attributes:
         children: The states of its submodules, by name.
@@ -33,7 +33,7 @@ class ModuleState:
         inputs: Inputs of the graph for its own variables, by name.
         infos: Gradient graphs of the graphs that it calls.
         called: How many outputs these had before, by graph.
-        saved: What `build` saves for `build_grad`, by key.
+        saved: The values that `build` saves for `build_grad`, by key.
     """
 
     children: dict[str, ModuleState] = dataclasses.field(default_factory=dict)
@@ -49,7 +49,7 @@ class ModuleState:
         return f"ModuleState[{len(self.children)} submodules {self.factories.keys_flat()}]"
 
     def reset(self) -> None:
-        """Forgets what the last graph added to the module and its submodules."""
+        """Clears the state of the last graph in the module and its submodules."""
         self.factories, self.inputs = NamedVariableFactories(), NamedTensors()
         self.infos, self.called, self.saved = {}, {}, {}
         for child in self.children.values():

@@ -93,7 +93,7 @@ class AdamOptimizerStep(Module):
 
 
 def _scale(loss_scaling: Number, norm: popxl.Tensor | None, limit: Number | None) -> Number:
-    """Returns what gradients are multiplied by: a number, or a tensor of float32."""
+    """Returns the factor of the gradients: a number, or a tensor of float32."""
     if norm is None:
         return 1.0 / _wide(loss_scaling)
     if limit is None:

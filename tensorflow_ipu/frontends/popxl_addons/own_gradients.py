@@ -101,7 +101,7 @@ class OwnGradient:
         return key in self._saved
 
     def saved(self, key: Any) -> Any:
-        """Returns what `build` saved: tensors as inputs of the gradient graph.
+        """Returns a saved value of `build`. A tensor becomes an input of the gradient graph.
 
         Args:
             key: its key in `aux`.
@@ -229,13 +229,13 @@ class OwnGradient:
 
 
 class SavedTensors:
-    """What `build` saves for `build_grad`: the attribute `aux` of a module."""
+    """The values that `build` saves for `build_grad`: the attribute `aux` of a module."""
 
     def __init__(self, saved: dict[Any, Any], gradient: OwnGradient | None) -> None:
         """Gives access to it.
 
         Args:
-            saved: what `build` saves, by key.
+            saved: the values that `build` saves, by key.
             gradient: the gradient graph, while `build_grad` makes it.
         """
         self._saved, self._gradient = saved, gradient

@@ -1,4 +1,4 @@
-"""What ops, optimizers and transforms share for tensors that are in parts."""
+"""Sharded tensors: functions shared by ops, optimizers and transforms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensorflow_ipu.frontends.popxl import ops
 
 
 def chosen(x: popxl.Tensor, indices: popxl.Tensor) -> popxl.Tensor:
-    """Returns one element of each row, and 0 where the index is that of another shard.
+    """Returns one element of each row, and 0 where the index belongs to another shard.
 
     Args:
         x: the rows, `(n, size)`.

@@ -177,7 +177,7 @@ class TaskSession(popxl.Session):
 
     @property
     def dataloader(self) -> Any:
-        """What gives the data; its position is saved with the state.
+        """The data loader. Its position is saved with the state.
 
         Raises:
             ValueError: If an object without the methods `save` and `resume` is assigned.
@@ -192,7 +192,7 @@ class TaskSession(popxl.Session):
         self._dataloader = loader
 
     def add_session_state_info(self, info: Mapping[str, Any]) -> None:
-        """Adds to what is saved beside the variables.
+        """Adds values to the session state, which is saved beside the variables.
 
         Args:
             info: values by name, such as JSON has.
@@ -306,7 +306,7 @@ class TaskSession(popxl.Session):
         report_missing: ReportMissingMethods = "warn",
         skip_memmap: bool = False,
     ) -> None:
-        """Reads what `save_checkpoint` wrote.
+        """Loads a checkpoint of `save_checkpoint`.
 
         Args:
             checkpoint_dir: the folder. Without the file `session_info.json` in it, steps are
@@ -339,7 +339,7 @@ class TaskSession(popxl.Session):
             self._dataloader.resume(folder / _LOADER)
 
     def _variables(self) -> dict[str, popxl.Variable]:
-        """Returns the variables by name; what is no variable has no value of its own."""
+        """Returns the variables of the state by name, without its other tensors."""
         return {
             name: tensor
             for name, tensor in self.state.to_dict().items()

@@ -26,7 +26,7 @@ _logger = logging.getLogger(__name__)
 
 
 class WeightsDict(dict[Any, Any]):
-    """Arrays by variable: what `popxl.Session.write_variables_data` takes."""
+    """Arrays by variable, the argument of `popxl.Session.write_variables_data`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Makes a dictionary of variables and arrays.

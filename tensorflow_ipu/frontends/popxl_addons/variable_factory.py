@@ -73,13 +73,13 @@ def as_array(value: Any) -> np.ndarray:
 
 
 class VariableFactory:
-    """What an input of a graph needs to become a variable of the main graph.
+    """Description of a graph input, from which its variable in the main graph is made.
 
     Attributes:
         dtype: Type of the elements.
         shape: Shape of the tensor on a replica.
         meta_shape: For a variable that is sharded over replicas, the shape of the whole.
-        name: What variables and inputs are called.
+        name: The name of the variable and the input.
         by_ref: Whether the input is passed by reference.
         replica_grouping: Which replicas have the same value; all replicas if none was given.
         shard_over: Over how many replicas the variable is sharded.

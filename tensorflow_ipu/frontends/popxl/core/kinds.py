@@ -24,7 +24,7 @@ _COMPOUNDS = re.compile("MatMul|OneHot|ArgMax|ArgMin|CumSum|TopK|IsInf|IsNaN|Log
 
 
 class Gradient(enum.Enum):
-    """What autodiff does with an op whose record has no function for it.
+    """Policies of autodiff for an op without a gradient function.
 
     * `DERIVED`: the gradient is that of TensorFlow for `compute`.
     * `CUT`: the op passes no gradient on, and the path ends there.
@@ -38,7 +38,7 @@ class Gradient(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OpKind:
-    """What an op is, for all of its uses.
+    """Registry entry of an op: type, shape rule, computation and gradient.
 
     Attributes:
         type: Its type, such as "MatMul"; no other kind has it.
@@ -58,16 +58,14 @@ class OpKind:
             last inputs of that graph.
         lower: Puts the op into the program itself, if `compute` is not all there is to it: takes
             the lowering of the graph (`lowering.graphs.GraphLowering`) and the op.
-        composite: What a plan takes the op for, where that is one op that the chip has and
-            TensorFlow has not: takes the specs of the inputs and the attributes by name, and
-            returns the `type` of the op, its `attributes` and `flops`, or None for what is
-            computed.
+        composite: The op that a plan costs instead, if the chip has one that TensorFlow lacks:
+            takes the specs of the inputs and the attributes by name, and returns the `type` of
+            the op, its `attributes` and `flops`, or None for the computed op.
         keeps_all: Whether its gradient counts as reading all operands and the result, as those of
             binary elementwise ops do in the original, whatever it computes with.
         differentiate: Makes the gradient ops itself: takes the state of autodiff
             (`transforms.differentiation.Backward`) and the op.
-        listed: What listings call it, where that is not its type: there ops of several kinds have
-            one name.
+        listed: The name in listings, if not the type: there ops of several kinds share a name.
     """
 
     type: str
@@ -89,7 +87,7 @@ class OpKind:
 
     @property
     def name(self) -> str:
-        """What listings call it."""
+        """The name in listings."""
         return self.listed or self.type
 
     @property

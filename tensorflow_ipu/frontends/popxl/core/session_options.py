@@ -1,4 +1,4 @@
-"""`SessionOptions`: what `ir._pb_ir.getSessionOptions()` returns, options by name."""
+"""`SessionOptions`: the options by name that `ir._pb_ir.getSessionOptions()` returns."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ class SessionOptions:
             _type_of_sums(sums)
 
     def planned(self) -> dict[str, Any]:
-        """Returns what the options say of the Settings that a program is planned for.
+        """Returns the attributes of the planner's Settings that the options set.
 
         Raises:
             ValueError: If a value is none that the option may have.
@@ -317,7 +317,7 @@ def _type_of_sums(name: Any) -> str:
 
 
 class PbIr:
-    """What programs use of the original's `ir._pb_ir`: the session options."""
+    """The supported part of the original's `ir._pb_ir`: the session options."""
 
     def __init__(self) -> None:
         """Makes options with the defaults."""

@@ -116,7 +116,7 @@ class TensorOps(Generic[TensorT]):
         return function("ipu_copy")(self, destination, source)
 
     def _operand(self, value: Any) -> TensorT:
-        """Returns the other operand: what is no tensor becomes a constant of the same type."""
+        """Returns the other operand as a tensor; other values become constants of the same type."""
         return function("operand_for")(self, value)
 
     def __add__(self, other: TensorT | HostScalarTensor) -> TensorT:

@@ -1,4 +1,4 @@
-"""Checks of programs that modify tensors: writes have an order, and what they write is read."""
+"""Checks of programs that modify tensors: writes are ordered, and their results are read."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _before(ops: list[Op], numbers: dict[Op, int]) -> list[int]:
 
 
 def _calls_before(op: Op, calls: dict[tuple[Tensor, ExecutionContext], Op]) -> list[Op]:
-    """Returns the calls that modify what a call modifies and were created before it; notes it.
+    """Returns the earlier calls that modify the same tensors, and records this call.
 
     Such calls stand in one order, that of creation: the updates of a variable by several graphs
     need no `in_sequence`.
@@ -131,7 +131,7 @@ def warn_of_copies(graph: Graph) -> None:
 
 
 def _callers(graph: Graph) -> Iterator[Op]:
-    """Yields the ops that run a graph; for one that is repeated the loop, too."""
+    """Yields the ops that run a graph: its call sites, and the loops that repeat it."""
     for site in graph.call_sites:
         yield site
         if site.kind.is_loop:

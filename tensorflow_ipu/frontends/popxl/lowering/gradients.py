@@ -1,4 +1,4 @@
-"""Derives the gradient of an op from TensorFlow's gradient of what the op computes.
+"""Derivation of an op's gradient from TensorFlow's gradient of its computation.
 
 The gradient is traced once, in a graph of its own, with placeholders for all that it could read.
 What it does read is known then, and only that part of the trace is put into programs.

@@ -59,7 +59,7 @@ class Values:
         self._held[tensor] = value
 
     def read(self, tensor: Tensor) -> Any:
-        """Returns what a tensor holds now.
+        """Returns the current value of a tensor.
 
         Args:
             tensor: the tensor.
@@ -91,7 +91,7 @@ class Values:
 
 
 def _composite_of(op: Op) -> Mapping[str, Any] | None:
-    """Returns what a plan takes an op for, as `COMPOSITE_ATTRIBUTE` says it; None for itself.
+    """Returns the op that a plan costs instead, as `COMPOSITE_ATTRIBUTE` describes it, or None.
 
     Args:
         op: the op.
@@ -104,12 +104,12 @@ def _composite_of(op: Op) -> Mapping[str, Any] | None:
 
 
 def _call_composite(op: Op, said: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
-    """Puts what an op computes into a function of its own, and calls that in the one in scope.
+    """Puts the computation of an op into a function and calls it from the function in scope.
 
     Args:
         op: the op, which only computes.
-        said: what a plan takes it for.
-        inputs: what its inputs hold.
+        said: the description of the composite op.
+        inputs: the values of its operands.
 
     Returns:
         The results, as `OpKind.compute` returns them.
@@ -123,7 +123,7 @@ def _call_composite(op: Op, said: Mapping[str, Any], inputs: Sequence[Any]) -> l
 
 
 class Surroundings(Protocol):
-    """What all graphs of a program share (`lowering.programs.LoweredProgram`)."""
+    """State shared by all graphs of a program (`lowering.programs.LoweredProgram`)."""
 
     @property
     def is_sharded(self) -> bool:
@@ -134,14 +134,14 @@ class Surroundings(Protocol):
         """The IPUs that tensors are on."""
 
     def read_state(self, tensor: Tensor) -> Any:
-        """Returns what a tensor that lasts from run to run holds when the program starts.
+        """Returns the value of a persistent tensor at the start of the program.
 
         Args:
             tensor: a variable, or a tensor of another program of the session.
         """
 
     def remote(self, buffer: RemoteBuffer) -> RemoteMemory:
-        """Returns what holds the entries of a remote buffer."""
+        """Returns the device memory of a remote buffer."""
 
     def function(self, graph: Graph) -> GraphFunction:
         """Returns the function of a graph that is called."""
@@ -200,7 +200,7 @@ class GraphLowering:
                 self._after(self, op)
 
     def read_inputs(self, op: Op) -> list[Any]:
-        """Returns what the inputs of an op hold."""
+        """Returns the values of an op's operands."""
         return [self.values.read(tensor) for tensor in op.inputs]
 
     def define_outputs(self, op: Op, results: Sequence[Any]) -> None:
@@ -237,7 +237,7 @@ class GraphLowering:
         self.effects = done or self.effects
 
     def effects_of(self, has_effects: bool) -> contextlib.AbstractContextManager[list[Any]]:
-        """Returns the scope `in_order` for an op that has effects, else one that orders nothing.
+        """Returns the scope `in_order` if an op has effects, else a scope without ordering.
 
         Args:
             has_effects: whether it has.
@@ -249,7 +249,7 @@ class GraphLowering:
 
         Args:
             op: the op.
-            inputs: what its inputs hold.
+            inputs: the values of its operands.
 
         Raises:
             AssertionError: If the op is not one that computes.
@@ -291,7 +291,7 @@ class GraphLowering:
             yield
 
     def beside(self, tensor: Tensor) -> contextlib.AbstractContextManager[None]:
-        """Returns the scope of the IPU that has a tensor, one that lasts from run to run.
+        """Returns the scope of the IPU that holds a persistent tensor.
 
         Args:
             tensor: the tensor.
@@ -328,7 +328,7 @@ class GraphLowering:
 
 
 def _check(op: Op, tensor: Tensor, value: Any) -> None:
-    """Compares what an op makes with what its record says."""
+    """Raises if a result differs from the op's record in shape or type."""
     if tuple(value.shape) != tensor.shape or value.dtype != tf_type(tensor.dtype):
         raise AssertionError(
             f"{op!r} makes {value.dtype.name}{tuple(value.shape)}, where its record says "
@@ -407,14 +407,14 @@ def make_function(graph: Graph, program: Surroundings) -> GraphFunction:
 
 
 def _result(lowering: GraphLowering, tensor: Tensor) -> Any:
-    """What a graph hands out for a tensor, where the tensor is at the end."""
+    """Returns the value of a graph's output, on the IPU that holds the tensor at the end."""
     value = lowering.values.read(tensor)
     with lowering.at_end(tensor):
         return tf.identity(value)
 
 
 def has_effects(graph: Graph) -> bool:
-    """Returns whether a graph, or one that it calls, does more than compute."""
+    """Returns whether a graph or any of its callees has side effects."""
     return any(op.kind.effect for called in reachable(graph) for op in called.ops)
 
 

@@ -33,7 +33,7 @@ _NUMBERED = re.compile(r"_subgraph\(\d+\).*|_bwd(_\d+)?$|\(\d+\)$")
 
 
 def layer_of(op: Op) -> str:
-    """Returns the layer of an op, within that of the calls of its graph.
+    """Returns the layer of an op, relative to the layer of its graph's call sites.
 
     That are the name scopes in which it was made, and then what its variables have in common:
     `layer0.up.weight` and `layer0.up.bias` are of `layer0/up`, and so is `accum.layer0.up.bias`.
@@ -70,7 +70,7 @@ def owner_of(tensor: Tensor) -> tuple[str, ...]:
 
 
 def _weight_of(variable: Variable) -> str:
-    """The variable whose name is in that of another, such as an accumulator; else its own name."""
+    """Returns the weight named inside an optimizer state's name, else the variable's own name."""
     parts = variable.name.split(".")
     for size in range(len(parts) - 1, 1, -1):
         for start in range(len(parts) - size + 1):
@@ -94,7 +94,7 @@ _HALVES = ("half", "float16")
 
 @contextlib.contextmanager
 def of(op: Op) -> Iterator[None]:
-    """Marks the operations made inside as those of an op, in the function in scope.
+    """Attributes the operations made inside to an op, in the function in scope.
 
     They have its line and layer, its part of a training step, the memory that it may take, the type
     of its sums, its tiles, and the exchange that it is part of.
@@ -128,7 +128,7 @@ def of(op: Op) -> Iterator[None]:
 
 
 def settings(asked: Mapping[str, Any]) -> tf.Operation:
-    """Makes an operation that says what a program asks for of the Settings of its plan.
+    """Adds an operation that carries the Settings that a program requests for its plan.
 
     Args:
         asked: attributes of `tensorflow_ipu.planner.settings.Settings` by name.
@@ -170,7 +170,7 @@ def pipeline(loop: Op) -> tf.Operation:
 
 
 def _planned(op: Op) -> dict[str, Any]:
-    """What the plan takes of an op, as `PLAN_ATTRIBUTE` names it."""
+    """Returns the plan hints of an op, by the names of `PLAN_ATTRIBUTE`."""
     found: dict[str, Any] = {}
     proportion = _given(op, "memory_proportion", "memory_proportions")
     if proportion is not None:
@@ -189,7 +189,7 @@ def _sums(op: Op) -> tf.DType | None:
 
 
 def _given(op: Op, *names: str) -> Any:
-    """The first value of an attribute; that of the forward op for the op of a gradient."""
+    """Returns the first value of an attribute. A gradient op has its forward op's value."""
     while op.original is not None:
         op = op.original
     for name in names:

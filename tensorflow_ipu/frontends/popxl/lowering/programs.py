@@ -40,7 +40,7 @@ _PARTS = (
 
 
 class LoweredProgram:
-    """What runs when the main graph of an Ir does, on one device.
+    """The TensorFlow program of an Ir's main graph on one device.
 
     Attributes:
         device: The TensorFlow device that it runs on.
@@ -149,13 +149,13 @@ class LoweredProgram:
         return self._cluster
 
     def read_state(self, tensor: Tensor) -> Any:
-        """Returns what a tensor that lasts from run to run holds when the program starts."""
+        """Returns the value of a persistent tensor at the start of the program."""
         with tf.control_dependencies(self._start):
             self._reads[tensor] = self._state[tensor].read_value()
         return self._reads[tensor]
 
     def remote(self, buffer: RemoteBuffer) -> transfers.RemoteMemory:
-        """Returns what holds the entries of a remote buffer."""
+        """Returns the device memory of a remote buffer."""
         return self._remote[buffer]
 
     def function(self, graph: Graph) -> graphs.GraphFunction:
@@ -280,7 +280,7 @@ class LoweredProgram:
             return sent.send(values)
 
     def _mark_last_ipu(self) -> list[Any]:
-        """Returns an op on the last IPU: a program has it even if nothing uses what is there."""
+        """Adds an op on the last IPU, so that the program has this IPU even without a use."""
         if not self.is_sharded:
             return []
         with scopes.ipu_shard(self._ipus - 1):

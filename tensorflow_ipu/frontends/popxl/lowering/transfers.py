@@ -73,7 +73,7 @@ _Stream = Any
 
 
 class Transfers:
-    """What goes to the device and comes from it in each run of an Ir."""
+    """Host transfers of one run of an Ir, in both directions."""
 
     def __init__(self, ir: Ir) -> None:
         """Notes the streams of an Ir, which no longer changes.
@@ -103,7 +103,7 @@ class Transfers:
     def elements(
         self, inputs: Mapping[HostToDeviceStream, Any], downcast: bool
     ) -> dict[HostToDeviceStream, np.ndarray]:
-        """Returns the elements of each stream in C order, those of the replicas in turn.
+        """Returns the elements of each stream in C order, with the replicas in turn.
 
         Args:
             inputs: an array for each stream.
@@ -159,11 +159,11 @@ class Transfers:
         targets: Mapping[DeviceToHostStream, np.ndarray],
         stored: Mapping[DeviceToHostStream, int],
     ) -> None:
-        """Puts what a run has stored into arrays.
+        """Copies the stored tensors of a run into arrays.
 
         Args:
             outputs: the arrays.
-            targets: what the run has stored to, from `targets`.
+            targets: the buffers of the run, from `targets`.
             stored: how many elements of each stream each replica has stored.
 
         Raises:

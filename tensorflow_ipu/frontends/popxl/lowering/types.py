@@ -1,4 +1,4 @@
-"""TensorFlow's types for those of PopXL."""
+"""TensorFlow equivalents of PopXL's data types."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tensorflow_ipu.frontends.popxl.tensor import Tensor, Variable
 
 
 def home_of(tensor: Tensor) -> int | None:
-    """Returns the IPU of the first op that uses a tensor, in its graph or in one that that calls.
+    """Returns the IPU of the first op that uses a tensor, in its graph or in a callee.
 
     Args:
         tensor: a variable, or a tensor that one program of a session makes and another one takes.
@@ -60,7 +60,7 @@ class Places:
         return self._known[graph]
 
     def _end(self, called: Graph | None, inside: Tensor | None, ipu: int) -> int | None:
-        """The IPU of what an op returns: its own, or that in the graph that it calls."""
+        """Returns the IPU of a result: the callee's if the op calls a graph, else its own."""
         return ipu if called is None or inside is None else self.end_of(called, inside)
 
 
@@ -82,7 +82,7 @@ def _users(tensor: Tensor) -> Iterator[int]:
 
 
 def ipus_used(ir: Ir) -> int:
-    """Returns how many IPUs a replica of an Ir takes: the highest one that an op names, plus 1."""
+    """Returns the number of IPUs of a replica: the highest IPU of any op, plus 1."""
     ops = itertools.chain.from_iterable(graph.ops for graph in reachable(ir.main_graph))
     return max((ipu for op in ops for ipu in (op.ipu, *op.ipus)), default=0) + 1
 

@@ -28,7 +28,7 @@ def needs_lanes(variable: Variable) -> bool:
 
 @contextlib.contextmanager
 def moving() -> Iterator[None]:
-    """Marks the ops inside as those of launches that move values: plans are of `run` alone."""
+    """Marks the ops inside as weight transfers, which are not part of the plan of `run`."""
     mark = attr_value_pb2.AttrValue(b=True)
     with tf.compat.v1.get_default_graph()._attr_scope({WEIGHTS_ATTRIBUTE: mark}):
         yield
@@ -75,7 +75,7 @@ class Weights:
         self._infeed.fill(len(self._replicas), [np.ascontiguousarray(array) for array in values])
 
     def take(self) -> dict[Variable, np.ndarray]:
-        """Returns what each replica has sent, for each variable in the order of the replicas.
+        """Returns the fetched values of each variable, in replica order.
 
         Where the replicas run in several processes, these meet here: a group of replicas may have
         its first one, or shards of a value, in another process.
@@ -94,7 +94,7 @@ class Weights:
 
 
 def _of_all_processes(stored: np.ndarray) -> np.ndarray:
-    """Returns what the replicas of all processes have sent, the bytes of each process in turn."""
+    """Returns the values of all processes' replicas, joined process by process."""
     if transport.count() == 1:
         return stored
     return transport.joined(tf.constant(stored.reshape(-1).view(np.uint8))).numpy()
@@ -126,11 +126,11 @@ def check_writable(variable: Variable) -> None:
 
 
 def update(variable: Variable, value: np.ndarray | None) -> None:
-    """Gives the host's copy of a variable what was fetched.
+    """Updates the host's copy of a variable with its fetched value.
 
     Args:
         variable: the variable.
-        value: its value, or what each replica has; None for a variable that is not used.
+        value: its value, or the value of each replica; None for a variable that is not used.
     """
     variable.stale = False
     if value is None:
@@ -145,7 +145,7 @@ def update(variable: Variable, value: np.ndarray | None) -> None:
 
 
 def host_value(tensor: Constant | Variable) -> np.ndarray:
-    """Returns what the host has of a variable or constant.
+    """Returns the host's value of a variable or constant.
 
     Args:
         tensor: the variable or constant.

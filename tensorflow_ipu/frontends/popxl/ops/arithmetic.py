@@ -28,11 +28,11 @@ def _divided(lhs: Any, rhs: Any) -> Any:
 
 
 def sum_to(gradient: Any, like: Any) -> Any:
-    """Returns the gradient of what was broadcast: summed over the axes that were.
+    """Sums a gradient over the axes along which its operand was broadcast.
 
     Args:
         gradient: the gradient of the result.
-        like: what was broadcast.
+        like: the operand that was broadcast.
     """
     extra = len(gradient.shape) - len(like.shape)
     summed = tf.reduce_sum(gradient, list(range(extra))) if extra else gradient
@@ -247,11 +247,11 @@ def equal(lhs: Tensor, rhs: Tensor) -> Tensor:
 
 
 def greater(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
-    """Returns whether elements of one tensor are greater than those of another.
+    """Returns whether each element of one tensor is greater than the other tensor's element.
 
     Args:
-        input: the one.
-        other: the other, of the same type.
+        input: the tensor that should be greater.
+        other: a tensor of the same type.
 
     Raises:
         popart.popart_exception: If types differ, or shapes do not fit.
@@ -293,7 +293,7 @@ def logical_or(lhs: Tensor, rhs: Tensor) -> Tensor:
 
 @ir_method()
 def where(condition: Tensor, lhs: Tensor, rhs: Tensor) -> Tensor:
-    """Returns elements of one tensor where a condition holds, else those of another.
+    """Selects elements of one tensor where a condition holds, else of another tensor.
 
     Args:
         condition: a tensor of booleans, or of numbers that are not 0 where it holds.
@@ -324,7 +324,7 @@ def _clip(t: Any, low: float, high: float) -> Any:
 
 
 def _limit(value: float, dtype: tf.DType) -> Any:
-    """Returns a bound in a type; for integers it is one that they can have."""
+    """Returns a bound as a constant of a type, clipped to the range of an integer type."""
     if dtype.is_integer:
         value = int(max(min(value, dtype.max), dtype.min))
     return tf.constant(value, dtype)

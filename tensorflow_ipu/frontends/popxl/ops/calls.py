@@ -66,7 +66,7 @@ def bind(
 
 
 def _flat(inputs: Iterable[Any]) -> Iterable[Any]:
-    """Yields values, and those of iterables among them."""
+    """Yields values, flattening iterables by one level."""
     for value in inputs:
         if isinstance(value, (Tensor, str)) or not isinstance(value, Iterable):
             yield value
@@ -122,7 +122,7 @@ def _as_constant(wanted: Tensor, value: Any) -> Tensor:
 
 
 class CallSiteInfo:
-    """What is known of a call of a graph."""
+    """Operands, results and callee of one call of a graph."""
 
     def __init__(self, op: Op) -> None:
         """Describes a call.
@@ -256,7 +256,7 @@ class CallSiteInfo:
     def set_parent_input_modified(
         self, parent_tensor: Tensor, infer_modified_regions: bool = False
     ) -> None:
-        """Lets what the graph writes into an input change the tensor that is passed in.
+        """Marks an operand as modified by the called graph.
 
         Args:
             parent_tensor: the tensor.

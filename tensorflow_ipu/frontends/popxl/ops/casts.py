@@ -35,7 +35,7 @@ _IO_TILE_COPY = register(OpKind("IoTileCopy", shapes.same, tf.identity))
 
 
 def cast(t: Tensor, data_type: dtypes.DTypeLike) -> Tensor:
-    """Returns a tensor in another type: of floats as integers, what is before the point.
+    """Casts a tensor to another type. Floats are truncated to integers.
 
     Args:
         t: the tensor.

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class ConditionalSiteInfo(CallSiteInfo):
-    """What is known of a choice between two graphs.
+    """Operands, results and branches of one conditional op.
 
     The inputs of the op are the condition, then those of the one graph, then those of the other.
     """
 
     @property
     def called_graph(self) -> Any:
-        """The two graphs: the one that is called if the condition holds, and the other."""
+        """The two branches: the graph for a true condition, then the graph for a false one."""
         return self.op.called
 
     def _first(self, then_branch: bool) -> int:
@@ -142,7 +142,7 @@ class ConditionalSiteInfo(CallSiteInfo):
     def set_parent_input_modified(
         self, parent_tensor: Tensor, infer_modified_regions: bool = False
     ) -> None:
-        """Raises an error: graphs that are chosen do not modify what is passed in.
+        """Raises an error: the branches of a conditional do not modify its operands.
 
         Args:
             parent_tensor: a tensor that is passed in.
@@ -221,7 +221,7 @@ def _position(op: Op, side: int, tensor: Tensor) -> int:
 
 
 def _passed(backward: Backward, op: Op, side: int, info: GradGraphInfo) -> list[Tensor]:
-    """Returns what the gradient graph of one of the graphs takes."""
+    """Returns the operands of the gradient graph of one branch."""
     called, passed = op.called[side], []
     for connection in info.expected_inputs:
         tensor = connection.fwd_tensor

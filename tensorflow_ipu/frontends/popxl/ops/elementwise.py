@@ -32,7 +32,7 @@ def _softmax_spec(specs: shapes.Specs, axis: int) -> list[TensorSpec]:
 
 
 def _sign(t: Any) -> Any:
-    """The sign; 0 for what is not a number."""
+    """Returns the sign of each element, and 0 for NaN."""
     if t.dtype.is_integer:
         return tf.cast(t > 0, t.dtype) - tf.cast(t < 0, t.dtype)
     return tf.where(tf.math.is_nan(t), tf.zeros_like(t), tf.sign(t))
@@ -277,7 +277,7 @@ def relu_(t: Tensor) -> Tensor:
 
 
 def sign(t: Tensor) -> Tensor:
-    """Returns -1, 0 or 1 for each element; 0 for what is not a number.
+    """Returns -1, 0 or 1 for each element, and 0 for NaN.
 
     Args:
         t: the tensor.

@@ -144,7 +144,7 @@ def check_scale(log2_scale: Tensor, *operands: Tensor) -> None:
 
 
 def pow2scale_cast_to_fp8(t: Tensor, log2_scale: Tensor, data_type: dtypes.DTypeLike) -> Tensor:
-    """Returns a tensor times a power of two as 8-bit floats; what is too large becomes NaN.
+    """Scales a tensor by a power of two and casts it to 8-bit floats. Overflow gives NaN.
 
     Args:
         t: the tensor, of float16 or float32.
@@ -197,7 +197,7 @@ cast_then_pow2scale = pow2scale_cast_from_fp8
 
 
 def _scaled(spec: Callable[..., list[TensorSpec]]) -> Callable[..., list[TensorSpec]]:
-    """Makes the rule of an op on 8-bit floats from that of the same op on other floats."""
+    """Makes the shape rule of a float8 op from the rule of the same op on other floats."""
 
     def infer(specs: shapes.Specs, formats: Any, **attributes: Any) -> list[TensorSpec]:
         halves = [operand.with_dtype(dtypes.float16) for operand in specs[:2]]
@@ -207,7 +207,7 @@ def _scaled(spec: Callable[..., list[TensorSpec]]) -> Callable[..., list[TensorS
 
 
 def _of_float8(compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes what an op on 8-bit floats computes: in float32, scaled, and rounded once."""
+    """Makes the computation of a float8 op: in float32, scaled, and rounded once."""
 
     def scaled(
         lhs: Any, rhs: Any, log2_scale: Any, formats: Sequence[dtypes.dtype], **attributes: Any
@@ -219,14 +219,14 @@ def _of_float8(compute: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _as_matmul(specs: shapes.Specs, **_: Any) -> dict[str, Any]:
-    """What a plan takes the op for: a product of 8-bit floats."""
+    """Returns the op that a plan costs: a matrix product of 8-bit floats."""
     lhs, rhs = (spec.with_dtype(dtypes.float16) for spec in specs[:2])
     (result,) = product_spec([lhs, rhs])
     return {"type": op_names.FLOAT8_MATMUL, "flops": 2 * result.nelms * lhs.shape[-1]}
 
 
 def _as_convolution(transpose: bool) -> Callable[..., dict[str, Any]]:
-    """Makes what a plan takes a convolution for: one of 8-bit floats."""
+    """Makes the function that returns the op that a plan costs: a float8 convolution."""
 
     def composite(specs: shapes.Specs, groups: int, **attributes: Any) -> dict[str, Any]:
         spec = transposed_spec if transpose else conv_spec

@@ -170,7 +170,7 @@ def _offset(buffer: RemoteBuffer, offset: int | Tensor) -> tuple[Tensor, dict[st
 def remote_load(
     remote_buffer: RemoteBuffer, offset: int | Tensor, name: str | None = None
 ) -> Tensor:
-    """Returns what an entry of a buffer holds.
+    """Loads an entry of a remote buffer.
 
     Loads and stores have no data dependency on each other: order them with `in_sequence`.
 
@@ -192,7 +192,7 @@ def remote_load(
 
 
 def remote_load_(remote_buffer: RemoteBuffer, offset: int | Tensor, t: Tensor) -> Tensor:
-    """Writes what an entry of a buffer holds into a tensor.
+    """Loads an entry of a remote buffer into a tensor.
 
     Args:
         remote_buffer: the buffer.

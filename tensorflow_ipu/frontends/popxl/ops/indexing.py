@@ -323,7 +323,7 @@ def _reduce_spec(
 
 
 def _start(reduction: str, dtype: tf.DType) -> Any:
-    """Returns what elements are before the first that is reduced into them."""
+    """Returns the initial value of the elements of a reduction."""
     if reduction in ("sum", "none"):
         return tf.zeros([], dtype)
     if dtype.is_floating:

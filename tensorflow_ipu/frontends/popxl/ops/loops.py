@@ -66,7 +66,7 @@ _BODY = register(OpKind("LoopBody", _spec, gradient=Gradient.CUT, is_loop=True))
 
 
 class LoopSiteInfo(CallSiteInfo):
-    """What is known of a loop.
+    """Operands, results and graphs of one loop.
 
     The graph that it runs is one around the graph that is repeated: its inputs are iterator and
     condition, then those of the graph; its outputs the condition, then those of the graph. The
@@ -141,7 +141,7 @@ class LoopSiteInfo(CallSiteInfo):
         return self.called_graph.inputs[self._position_of(parent_tensor) + _LOOP_INPUTS]
 
     def _check_input(self, idx: int) -> int:
-        """Returns the position of what is passed in."""
+        """Returns the position of a loop's operand after checking it."""
         super().graph_to_parent_input_index(idx - _LOOP_INPUTS)
         return idx
 
@@ -218,7 +218,7 @@ def repeat_with_info(
 
 
 def _around(graph: Graph) -> Graph:
-    """Returns the graph that a loop runs, which calls the one that is repeated."""
+    """Returns the wrapper graph of a loop, which calls the repeated graph."""
     found = graph.ir.create_empty_graph(f"{graph.id}__loop_wrapper")
     with found:
         graph_input((), dtypes.int32, "iterator")

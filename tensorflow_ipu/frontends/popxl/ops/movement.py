@@ -312,7 +312,7 @@ def concat(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
 
 
 def concat_(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """Returns tensors joined along an axis as a view: what is written into it goes to them.
+    """Concatenates tensors along an axis as a view: writes into it modify the operands.
 
     Args:
         ts: tensors of one type, whose other dimensions are equal.

@@ -1,4 +1,4 @@
-"""What optimizers compute from their accumulators: updates as of Adam, AdaMax and LAMB."""
+"""Optimizer updates from accumulators, as in Adam, AdaMax and LAMB."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def lamb_updater(
     beta2: float | Tensor | None = None,
     epsilon: float | Tensor = 1e-07,
 ) -> Tensor:
-    """Returns the update of a variable as of LAMB: that of `adam_updater`, with its arguments."""
+    """Returns the LAMB update of a variable. The arguments are as for `adam_updater`."""
     return adam_updater(
         acc_first_order,
         acc_second_order,

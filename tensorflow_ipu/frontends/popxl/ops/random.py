@@ -78,7 +78,7 @@ def _seeds(seed: Tensor, modifiers: Iterable[int]) -> list[Tensor]:
 
 
 def check_seed(seed: Tensor) -> Tensor:
-    """Returns a seed, or refuses what is none.
+    """Returns a seed, or raises if its shape or type is wrong.
 
     Args:
         seed: the seed.

@@ -120,11 +120,11 @@ def slice_(
 
 
 def subsample(t: Tensor, strides: int | Sequence[int]) -> Tensor:
-    """Returns every so many elements of a tensor, from the first.
+    """Samples a tensor with a stride along each axis, from the first element.
 
     Args:
         t: the tensor.
-        strides: every how many, along each axis; 1 along those that are left out.
+        strides: the stride along each axis, in elements; 1 along the remaining axes.
 
     Raises:
         ValueError: If there are more strides than axes.
@@ -141,7 +141,7 @@ def subsample(t: Tensor, strides: int | Sequence[int]) -> Tensor:
 
 @ir_method()
 def item(t: Tensor, key: Any) -> Tensor:
-    """Returns what `t[key]` is.
+    """Returns `t[key]`.
 
     Args:
         t: the tensor.
@@ -186,7 +186,7 @@ def diag(t: Tensor) -> Tensor:
 
 
 def _part(t: Tensor, parts: tuple[Any, ...]) -> Tensor:
-    """Returns what numbers and slices cut out."""
+    """Returns the part of a tensor that integers and slices select."""
     if len(parts) > t.rank:
         raise ValueError(f"There are {len(parts)} indices for a tensor of rank {t.rank}.")
     cuts: list[builtins.slice] = []

@@ -157,12 +157,12 @@ def accumulate_(t: Tensor, X: Tensor, f: float | Tensor | None = None) -> Tensor
 
 
 def accumulate_mean_(t: Tensor, X: Tensor, step: float | Tensor) -> Tensor:  # noqa: N803
-    """Makes a tensor the mean of what was accumulated: `step` tensors before, and one more.
+    """Updates a tensor, the mean of `step` earlier tensors, with one more.
 
     Args:
         t: the tensor that is modified.
         X: the tensor to accumulate, of its shape.
-        step: how many were accumulated before.
+        step: the number of tensors accumulated before.
 
     Returns:
         A view of `t`.
@@ -280,7 +280,7 @@ def sparse_accumulate_(
     f: float | Tensor | None = None,
     W: Tensor | None = None,  # noqa: N803
 ) -> Tensor:
-    """Adds slices, times a factor, to those of a tensor with some indices.
+    """Adds slices, times a factor, to the slices of a tensor at given indices.
 
     Args:
         t: the tensor that is modified.

@@ -149,7 +149,7 @@ class Backward:
         self._gradients.setdefault(tensor, []).append(gradient)
 
     def forward_value(self, tensor: Tensor) -> Tensor:
-        """Returns a tensor of the gradient graph that holds what a forward tensor does.
+        """Returns the gradient graph's counterpart of a forward tensor.
 
         Args:
             tensor: the forward tensor.
@@ -213,7 +213,7 @@ class Backward:
                 gradient_op.site, gradient_op.original = op.site, op
 
     def _derive(self, op: Op, provided: list[int], wanted: list[int]) -> None:
-        """Makes an op of the gradient that follows from what an op computes."""
+        """Adds the gradient op that is derived from the computation of an op."""
         derivation = derive(op, provided, wanted)
         if derivation is None:
             return
@@ -273,7 +273,7 @@ class Backward:
         self.graph.add_output(gradient)
 
     def _info(self, starts: list[Tensor], found: list[Tensor]) -> GradGraphInfo:
-        """Describes the graph, and adds what it reads to the outputs of the forward graph."""
+        """Describes the graph, and adds its forward inputs to the outputs of the forward graph."""
         fwd, grad = ExpectedConnectionType.Fwd, ExpectedConnectionType.FwdGrad
         inputs = set(self.graph.inputs)
         read = [t for t, value in self._forward_values.items() if value in inputs]

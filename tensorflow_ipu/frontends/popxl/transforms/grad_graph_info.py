@@ -1,4 +1,4 @@
-"""`GradGraphInfo`: what goes into a gradient graph, and what comes out."""
+"""`GradGraphInfo`: the expected inputs and outputs of a gradient graph."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ExpectedConnectionType(enum.Enum):
 
 
 class ExpectedConnection:
-    """What an input or output of a gradient graph stands for."""
+    """The forward tensor of an input or output of a gradient graph, or its gradient."""
 
     _type: ExpectedConnectionType
     _tensor: Tensor
@@ -40,7 +40,7 @@ class ExpectedConnection:
 
     @classmethod
     def create(cls, kind: ExpectedConnectionType, tensor: Tensor) -> ExpectedConnection:
-        """Makes a connection, for what makes gradient graphs.
+        """Makes a connection, for builders of gradient graphs.
 
         Args:
             kind: whether it stands for the tensor or for its gradient.
@@ -66,7 +66,7 @@ class ExpectedConnection:
 
 
 class GradGraphInfo:
-    """A gradient graph, with what its inputs and outputs stand for."""
+    """A gradient graph, with the connections of its inputs and outputs."""
 
     _graph: Graph
     _forward: Graph
@@ -84,13 +84,13 @@ class GradGraphInfo:
         inputs: Sequence[ExpectedConnection],
         outputs: Sequence[ExpectedConnection],
     ) -> GradGraphInfo:
-        """Makes the description of a gradient graph, for what makes such graphs.
+        """Makes the description of a gradient graph, for builders of such graphs.
 
         Args:
             graph: the gradient graph.
             forward: the graph that was differentiated.
-            inputs: what the inputs of the gradient graph stand for.
-            outputs: what its outputs stand for.
+            inputs: the connections of the gradient graph's inputs.
+            outputs: the connections of its outputs.
         """
         info = object.__new__(cls)
         graph.is_gradient = True
@@ -113,12 +113,12 @@ class GradGraphInfo:
 
     @property
     def expected_inputs(self) -> tuple[ExpectedConnection, ...]:
-        """What the inputs of the gradient graph stand for, in order."""
+        """The connections of the gradient graph's inputs, in order."""
         return self._inputs
 
     @property
     def expected_outputs(self) -> tuple[ExpectedConnection, ...]:
-        """What the outputs of the gradient graph stand for, in order."""
+        """The connections of the gradient graph's outputs, in order."""
         return self._outputs
 
     @property
@@ -132,7 +132,7 @@ class GradGraphInfo:
         return tuple(connection.fwd_tensor for connection in self._outputs)
 
     def inputs_dict(self, fwd_call_info: _Site) -> dict[Tensor, Tensor]:
-        """Returns what to pass for the forward tensors that the gradient graph reads.
+        """Returns the operands for the forward tensors that the gradient graph reads.
 
         Args:
             fwd_call_info: a call of the graph that was differentiated.
@@ -164,7 +164,7 @@ class GradGraphInfo:
     def fwd_parent_ins_to_grad_parent_outs(
         self, fwd_call_info: _Site, grad_call_info: _Site
     ) -> dict[Tensor, Tensor]:
-        """Returns the gradients that a call returned, by what was passed to the forward graph.
+        """Returns the gradients of a call, by operand of the forward call.
 
         Args:
             fwd_call_info: a call of the graph that was differentiated.

@@ -91,7 +91,7 @@ def outline_whole(graph: Graph, name: str) -> tuple[Graph, dict[Tensor, Tensor]]
 
 
 def _inner(tensor: Tensor, by_ref: bool) -> Tensor:
-    """Returns what stands for a tensor of the old graph in the new one."""
+    """Returns the new graph's counterpart of a tensor of the old graph."""
     if isinstance(tensor, Constant):
         return constant(tensor.data, tensor.dtype, tensor.name)
     shape, meta_shape = tensor.shape, tensor.meta_shape
@@ -118,7 +118,7 @@ _SITES = ("Call", "Loop", "LoopBody")
 
 
 def add_input(graph: Graph, passed: Sequence[Tensor], name: str, by_ref: bool = False) -> Tensor:
-    """Gives a graph one more input, the last one, and the ops that call it what to pass for that.
+    """Appends an input to a graph, and an operand to each op that calls it.
 
     Args:
         graph: the graph, which is called.

@@ -51,7 +51,7 @@ class Embedding(FromTorch, Module):
         return 1 if self.replica_grouping is None else self.replica_grouping.num_groups
 
     def build(self, indices: popxl.Tensor) -> popxl.Tensor:
-        """Returns the vectors of indices; zeros for those of other parts of the table.
+        """Returns the vectors of indices, and zeros for indices of other parts of the table.
 
         Args:
             indices: the indices, integers; with several parts, less those in `get_offsets`.

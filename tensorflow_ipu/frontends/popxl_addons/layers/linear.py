@@ -134,7 +134,7 @@ class LinearFP8(FromTorch, Module):
         return y
 
     def build_grad(self, dLdy: popxl.Tensor) -> popxl.Tensor:
-        """Returns the gradient of the matrix, and sets those of the variables.
+        """Returns the gradient of the matrix, and sets the gradients of the variables.
 
         Args:
             dLdy: the gradient of the result.

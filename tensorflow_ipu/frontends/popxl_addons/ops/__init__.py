@@ -1,4 +1,4 @@
-"""Ops made of those of PopXL: the module `popxl_addons.ops`."""
+"""Ops composed of PopXL ops: the module `popxl_addons.ops`."""
 
 from tensorflow_ipu.frontends.popxl_addons.ops import (
     cross_entropy_sharded_loss,

@@ -120,7 +120,7 @@ def group_quantize_decompress_numpy(
 
 
 def _check(shape: tuple[int, ...], scale: tuple[int, ...], bias: tuple[int, ...], dim: int) -> None:
-    """Refuses numbers whose shape is not that of groups, or does not fit their scales."""
+    """Raises if numbers are not in groups, or do not fit their scales."""
     if len(shape) != 3:
         raise NotImplementedError(
             f"Compressed numbers must have the shape (rows, groups, ids). Received: {shape}"

@@ -24,7 +24,7 @@ Tensor = popxl.Tensor
 
 
 def shares_state(stages: Mapping[Any, int]) -> bool:
-    """Returns whether one stage writes what another one uses: tensors or remote buffers.
+    """Returns whether a stage writes a tensor or remote buffer that another stage uses.
 
     Args:
         stages: the stage of each op.
@@ -135,7 +135,7 @@ class Cycles:
         kept: dict[Tensor, list[Tensor]],
         inside: Mapping[Tensor, Tensor],
     ) -> None:
-        """Calls stages, and keeps what they make for others.
+        """Calls stages, and keeps their results for other stages.
 
         Args:
             stages: the stages that have a micro-batch, in order.
@@ -286,7 +286,7 @@ class Pipelining:
         return restored
 
     def _copied_in(self, t: popxl.Tensor, stage: int) -> popxl.Tensor:
-        """Returns what a tensor that is not of the pipeline holds in a stage."""
+        """Returns the copy in a stage of a tensor from outside the pipeline."""
         ipus = [op.ipu for op, number in self._stages.items() if number == stage]
         with self.stage(stage), popxl.ipu(ipus[0]) if ipus else contextlib.nullcontext():
             return ops.identity(t)
@@ -294,7 +294,7 @@ class Pipelining:
     def stash_and_restore_activations(
         self, call_info: ops.CallSiteInfo, grad_info: GradGraphInfo
     ) -> dict[popxl.Tensor, popxl.Tensor]:
-        """Returns what to pass to a gradient graph in a later stage than that of its forward graph.
+        """Returns the operands of a gradient graph, stashed if another stage made them.
 
         Args:
             call_info: the call of the forward graph.

@@ -1,4 +1,4 @@
-"""`repeat_graph`: makes a graph a loop over what it did before; the module of that name."""
+"""`repeat_graph`: the transform of a graph's ops into a loop."""
 
 from __future__ import annotations
 

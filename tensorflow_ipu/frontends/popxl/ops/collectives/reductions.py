@@ -182,7 +182,7 @@ def check_op(op: str) -> str:
 
 
 def as_all_reduce(specs: shapes.Specs, op: str, stride: int, size: int) -> dict[str, Any] | None:
-    """Returns what a plan takes a reduction for, if it is not what is computed.
+    """Returns the op that a plan costs for a reduction, or None for the computed op.
 
     The device has sums of consecutive replicas; what others gather is computed from that.
 
@@ -221,7 +221,7 @@ def reduced_spec(specs: shapes.Specs, op: str, **_: Any) -> list[TensorSpec]:
 
 
 def shard_spec(t: TensorSpec, size: int, sharded: bool) -> TensorSpec:
-    """Returns what one member's part of a flattened tensor looks like.
+    """Returns the spec of one member's shard of a flattened tensor.
 
     Args:
         t: the tensor.
@@ -287,7 +287,7 @@ def replicated_all_reduce(
 def replicated_all_reduce_(
     t: Tensor, op: str = "add", group: ReplicaGrouping | None = None
 ) -> Tensor:
-    """Replaces a tensor by the reduction of those of all replicas of a group.
+    """Reduces a tensor over the replicas of a group, in place.
 
     Args:
         t: the tensor of this replica.

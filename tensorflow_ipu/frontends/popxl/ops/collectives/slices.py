@@ -65,7 +65,7 @@ def _gather_gradient(
     size: int,
     whole: tuple[int, ...],
 ) -> list[Any]:
-    """The part that is this replica's: what others make of its tensor is not added."""
+    """Returns this replica's part of the gradient, without a sum over replicas."""
     (gradient,), own = gradients, collectives.position(stride, size)
     if form == "new_axis":
         return [gradient[own]]

@@ -85,7 +85,7 @@ def windows(
 
 
 def channels_last(t: Any) -> Any:
-    """Returns a tensor with the channels, its axis 1, at the end: what the kernels take."""
+    """Moves the channels from axis 1 to the last axis, the layout of the kernels."""
     return tf.transpose(t, [0, *range(2, len(t.shape)), 1])
 
 
@@ -243,7 +243,7 @@ def transposed(
     groups: int,
     **_: Any,
 ) -> Any:
-    """Spreads each element of a TensorFlow tensor over a window, and cuts out what is asked for."""
+    """Computes a transposed convolution of TensorFlow tensors, cropped to the given sizes."""
     rank = len(t.shape)
     samples, spatial = t.shape[0], t.shape[2:]
     whole = [
@@ -369,7 +369,7 @@ def transposed_attributes(
 
 
 def _cut_before(full: Sequence[int], sizes: Sequence[int], pad_type: str) -> tuple[int, ...]:
-    """Returns what to cut off before each axis: half, with an odd rest where the type says."""
+    """Returns the elements to crop before each axis: half, with an odd rest by pad type."""
     if pad_type == "valid":
         raise popart_exception("ConvTranspose: the pad type 'valid' allows no output_shape.")
     totals = [max(0, whole - size) for whole, size in zip(full, sizes)]

@@ -160,7 +160,7 @@ def nll_loss_with_softmax_grad(
     ignore_index: int | None = None,
     reduction: str = "mean",
 ) -> tuple[Tensor, Tensor]:
-    """Returns a loss of probabilities, and its gradient for what the softmax of them took.
+    """Returns the loss of probabilities, and its gradient for the operand of their softmax.
 
     Args:
         probs: probabilities that `softmax` returned, with the classes in the last dimension.

@@ -30,7 +30,7 @@ def _spec(
 
 
 def _pool(t: Any, kind: str, fill: Any, kernel: Any, stride: Any, dilation: Any, pads: Any) -> Any:
-    """Pools what is filled up at the edges; windows that would not be whole are left out."""
+    """Pools a tensor that is padded at the edges, without incomplete windows."""
     padded = tf.pad(t, [(0, 0), *pads, (0, 0)], constant_values=tf.constant(fill, t.dtype))
     # TensorFlow's pooling takes neither steps beyond the window nor steps of distant elements.
     beyond = any(step > window for step, window in zip(stride, kernel))

@@ -102,7 +102,7 @@ def batch_serialise_fwd_and_grad(
 
 
 def _parted(values: Mapping[Tensor, V], graph: popxl.Graph) -> tuple[dict[Tensor, V], ...]:
-    """Returns the values of tensors of a graph, and those of others."""
+    """Splits values into two maps: for tensors of a graph, and for other tensors."""
     return (
         {tensor: value for tensor, value in values.items() if tensor.graph is graph},
         {tensor: value for tensor, value in values.items() if tensor.graph is not graph},

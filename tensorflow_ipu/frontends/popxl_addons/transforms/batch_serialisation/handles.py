@@ -77,7 +77,7 @@ class RemoteHandle(NamedTuple):
         return collectives.replicated_all_gather(loaded, group=self.shard_group)
 
     def sliced(self, tensor: popxl.Tensor) -> popxl.Tensor:
-        """Returns what an entry holds of a tensor, in the current graph.
+        """Returns the part of a tensor that an entry holds, in the current graph.
 
         Args:
             tensor: the tensor.

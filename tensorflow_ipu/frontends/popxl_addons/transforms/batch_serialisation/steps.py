@@ -1,4 +1,4 @@
-"""`Steps`: what each step of a loop over micro-batches loads, calls and stores."""
+"""`Steps`: the loads, calls and stores of each step of a loop over micro-batches."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Target = Union[popxl.DeviceToHostStream, RemoteHandle]
 
 @dataclasses.dataclass(frozen=True)
 class Steps:
-    """What is known of a loop before it is made.
+    """Description of a loop before its construction.
 
     Attributes:
-        graph: What each step calls.
-        count: How many steps there are.
+        graph: The callee of each step.
+        count: The number of steps.
         loads: Where inputs of the graph come from.
         stores: Where its inputs and outputs go to, in order.
         seed: The input that gets another seed in each step.
@@ -78,7 +78,7 @@ def make_loop(steps: Steps) -> tuple[popxl.Graph, dict[Tensor, Tensor]]:
 
 
 def _step(steps: Steps) -> tuple[popxl.Graph, dict[Tensor, Tensor]]:
-    """Makes the graph of one step; returns it and its inputs by those of the graph called.
+    """Makes the graph of one step. Returns it, and its inputs by input of the callee.
 
     The first inputs are carried from step to step: the entry of each row offset, and the seed.
     """
@@ -116,7 +116,7 @@ def _load(steps: Steps, entries: Mapping[Any, Tensor]) -> dict[Tensor, Tensor]:
 
 
 def _store(steps: Steps, call: ops.CallSiteInfo, entries: Mapping[Any, Tensor]) -> None:
-    """Stores what one step has made."""
+    """Stores the results of one step."""
     values = []
     for tensor, target in steps.stores:
         value = call.graph_to_parent(tensor)
