@@ -55,7 +55,7 @@ def test_a_partition_names_the_dimensions_that_are_divided(partition, text, tile
         ((Cost(9.0), Cost(1.0)), None),
     ],
 )
-def test_several_steps_have_the_partition_of_the_longest_that_has_one(steps, kept):
+def test_sum_keeps_the_partition_of_the_longest_step(steps, kept):
     assert (steps[0] + steps[1]).partition == kept
 
 
@@ -105,7 +105,7 @@ def test_parts_are_those_that_have_something(spec, most):
     assert partition.tiles <= most
 
 
-def test_serial_parts_are_as_many_as_the_memory_asks_for():
+def test_less_memory_makes_more_serial_parts():
     spec = op("MatMul", (f16(4096, 4096), f16(4096, 4096)), f16(4096, 4096))
     few, many = (
         cost_of(spec, Resources(BOW, BOW.tiles, proportion, "float16")).partition

@@ -44,12 +44,12 @@ def test_one_of_a_kind_is_logged(caplog):
     assert [record.message for record in caplog.records] == ["Number 0."]
 
 
-def test_the_line_of_the_log_is_that_of_the_caller(caplog):
+def test_notice_is_logged_at_the_callers_line(caplog):
     warn_once("Look.")
     (record,) = caplog.records
     assert (record.filename, record.funcName) == (
         "test_notices.py",
-        "test_the_line_of_the_log_is_that_of_the_caller",
+        "test_notice_is_logged_at_the_callers_line",
     )
 
 

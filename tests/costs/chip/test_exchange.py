@@ -100,7 +100,7 @@ def test_a_broadcast_is_never_slower_than_a_copy():
 
 
 @pytest.mark.parametrize(("links", "bandwidth"), [(1, 13.6e9), (2, 27.2e9), (10, 136e9)])
-def test_rate_of_128_gbit_per_link_at_85_percent(links, bandwidth):
+def test_link_rate_is_85_percent_of_128_gbit(links, bandwidth):
     assert link_rate(MK2, links) * MK2.clock == pytest.approx(bandwidth)
 
 

@@ -104,7 +104,7 @@ def test_block_by_hand():
     assert float(block.temporary[0]) == 2 * 2 * (143 * 64 + 64 * 80 + 143 * 80)
 
 
-def test_few_channels_are_padded_in_the_unit_but_not_in_memory():
+def test_few_channels_are_padded_only_in_the_unit():
     block = block_of(Product("float16", "float16", 100, 3, 5), UNIT, split(positions=10))
     assert (block.input_groups[0], block.output_groups[0]) == (1, 1)
     assert [float(n[0]) for n in block[4:]] == [10 * 3 * 2, 3 * 5 * 2, 10 * 5 * 2]

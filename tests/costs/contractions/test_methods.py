@@ -37,7 +37,7 @@ def test_nothing_to_add_up_takes_outer_products():
     assert cycles == amp.outer_product(1, 3, 20) < amp.vertex_1x1(UNIT, 3, 1, 2)
 
 
-def test_many_channels_take_one_kernel_row_at_a_time():
+def test_many_channels_take_kernel_rows_one_by_one():
     _, cycles = computed(Product("float16", "float16", 600, 64, 64, windows=WINDOWS, rows=10))
     assert cycles == amp.vertex_nx1(UNIT, 600, 2, 9, 4, 4)
 
@@ -83,7 +83,7 @@ def test_one_by_one_gathers_the_window_by_hand():
     # float32 takes 8 at a time; in float16 four kernel rows share 16.
     [("float32", 4, 8), ("float32", 20, 8), ("float16", 3, 4), ("float16", 9, 12)],
 )
-def test_missing_channels_of_a_pass_take_room_as_zeros(dtype, inputs, channels):
+def test_missing_channels_of_a_pass_occupy_memory(dtype, inputs, channels):
     unit = amp.unit(BOW, dtype, "float32")
     product = Product(dtype, "float32", 400, inputs, 8, windows=WINDOWS, stored=10_000)
     block = block_of(product, unit, WHOLE)
@@ -92,7 +92,7 @@ def test_missing_channels_of_a_pass_take_room_as_zeros(dtype, inputs, channels):
     assert methods.least_bytes(product, unit, block)[0] == pytest.approx(least + sums)
 
 
-def test_sums_in_registers_are_written_in_the_type_of_the_result():
+def test_register_sums_are_written_in_the_result_type():
     unit = amp.unit(BOW, "float16", "float32")
     _, dots = computed(Product("float16", "float32", 1, 64, 2), unit)
     assert dots == amp.hmac(unit, 2, 64)

@@ -57,7 +57,7 @@ def test_additions_take_the_measured_cycles(elements, measured):
     assert cycles == pytest.approx(measured, rel=0.02)
 
 
-def test_every_function_of_every_expression_is_in_the_table():
+def test_functions_of_expressions_are_in_the_table():
     used = {name for names in elementwise.EXPRESSIONS.values() for name in names}
     assert used <= set(elementwise.PRIMITIVES)
 
@@ -191,7 +191,7 @@ def test_cycles_of_a_map_by_hand():
     assert cost.codelets == ("a", "b")
 
 
-def test_each_op_of_a_map_has_the_vectors_of_its_type():
+def test_fused_ops_have_vectors_of_their_own_type():
     cost = of([op("Mul", (H, H), H), op("Cast", H, X), op("AddV2", (X, X), X)], (H, X))
     work = 43 * 3 + 86 * 1 + 86 * 3
     assert cost.compute == BOW.elementwise_cycles + 11 + 6 * (29 + work) + BOW.compute_set_cycles
@@ -205,7 +205,7 @@ def test_the_tiles_receive_what_is_broadcast():
 
 
 @pytest.mark.parametrize(("name", "inputs"), [("Adam", 10), ("Momentum", 5), ("RMSProp", 8)])
-def test_an_optimizer_op_is_a_map_of_its_inputs(name, inputs):
+def test_an_optimizer_op_is_elementwise_over_its_inputs(name, inputs):
     states = {"Adam": 3, "Momentum": 2, "RMSProp": 3}[name]
     spec = op(f"ResourceApply{name}", (X,) * states + (ONE,) * (inputs - states - 1) + (X,), ())
     cost = cost_of(spec, ALL)
