@@ -355,9 +355,18 @@ class Variable(Tensor):
     on_replicas: np.ndarray | None
     _layout: HostLayout
 
+    def start_on_host(self, layout: HostLayout) -> None:
+        """Marks the value as the host's, which no device has yet.
+
+        Args:
+            layout: the division of the host's copy among replicas.
+        """
+        self._layout = layout
+        self.stale, self.entry, self.on_replicas = False, None, None
+
     @property
     def layout(self) -> HostLayout:
-        """How the host's copy is divided among replicas."""
+        """The division of the host's copy among replicas."""
         if self.entry is None:
             return self._layout
         return dataclasses.replace(self._layout, entry_shape=self.entry[0].tensor_shape)

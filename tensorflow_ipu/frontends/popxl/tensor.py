@@ -251,10 +251,7 @@ def variable(
             "data is copied: it has another order on the device."
         )
     made: Variable = _add_tensor(graph, Variable, array, name, shape)
-    made.stale = False
-    made._layout = HostLayout(shape, grouping, mode)
-    made.entry = None
-    made.on_replicas = None
+    made.start_on_host(HostLayout(shape, grouping, mode))
     return made
 
 
