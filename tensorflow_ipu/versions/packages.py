@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 
-import tensorflow as tf
-
 #: Keras: `tf_keras` is Keras 2 for TensorFlow 2.16 and later, whose `keras` is Keras 3.
 KERAS = ("keras", "tf_keras")
 #: Those whose lines are never the user's.
@@ -19,6 +17,8 @@ def require_tensorboard() -> None:
         ImportError: The package is not installed.
     """
     if importlib.util.find_spec("tensorboard") is None:
+        import tensorflow as tf  # here, as configuring an IPU does not need it
+
         raise ImportError(
             "Reports for TensorBoard need the package tensorboard, which is not installed: "
             f"TensorFlow {tf.__version__} comes without it. Install it: pip install tensorboard"

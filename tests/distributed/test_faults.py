@@ -223,8 +223,8 @@ def test_unknown_host_fails_before_others_give_up(run_python):
     (port,) = (address.rpartition(":")[2] for address in options.host_addresses(["localhost"], 1))
     run_python(
         "import tensorflow as tf\n"
-        "from tensorflow_ipu.distributed import handshake, instances, joining\n"
-        "handshake.UNKNOWN_HOST_TIMEOUT = 0.0\n"
+        "from tensorflow_ipu.distributed import instances, joining\n"
+        "joining.UNKNOWN_HOST_TIMEOUT = 0.0\n"
         f"addresses = ('no-such-host.invalid:1', 'localhost:{port}')\n"
         "try:\n"
         "    joining.join(instances.Instances(2, 1, addresses=addresses))\n"
