@@ -1,6 +1,6 @@
 """8-bit floating-point (F8) numbers: the public module `ipu.f8_ops`.
 
-They are kept as bytes with a byte of metadata, which says what the bytes mean: see `float8.py`.
+Values are bytes. One byte of metadata holds their format and scale: see `float8.py`.
 """
 
 from __future__ import annotations
