@@ -106,7 +106,7 @@ class Infeed : public std::enable_shared_from_this<Infeed> {
 
   const InfeedOptions options_;
   const std::unique_ptr<DatasetReader> dataset_;  // may be null
-  bool read_any_ = false;  // of the dataset; the reading thread's
+  bool read_any_ = false;  // whether the reading thread has had an element of the dataset
 
   absl::Notification stopped_;  // by the reading thread, as its last act
   tensorflow::mutex mu_;
