@@ -45,7 +45,7 @@ _BELOW = (
 _PACKAGES = (PLUGIN, POPLAR, ADDONS, *sorted({name.rpartition(".")[0] for name in _BELOW}))
 
 # Public package -> names of its modules in a table.
-_ROOTS = {
+ROOTS = {
     PACKAGE: ("", tables.MODULES),
     PUBLIC: ("", tables.MODULES),
     POPLAR: ("", tables.POPLAR_MODULES),
@@ -114,7 +114,7 @@ class _Alias:
         import importlib
 
         sys.modules[module.__name__] = importlib.import_module(self.module)
-        if module.__name__ in _ROOTS:
+        if module.__name__ in ROOTS:
             _name_loaded(module.__name__)
 
 
@@ -161,7 +161,7 @@ class Finder:
             return _find_observed(fullname, path) if fullname in _OBSERVED else None
         if fullname in _PACKAGES:
             return _spec(fullname, _Package)
-        if not (fullname + ".").startswith(tuple(root + "." for root in _ROOTS)):
+        if not (fullname + ".").startswith(tuple(root + "." for root in ROOTS)):
             return None
         _use(fullname)
         return _find_public(fullname, path)
@@ -216,8 +216,8 @@ def _is_file(fullname: str, path: "Optional[Sequence[str]]") -> bool:
 
 def _split(fullname: str) -> "tuple[str, str, dict[str, str]]":
     """Splits a name into the package, and the name in a table."""
-    root = next(root for root in _ROOTS if (fullname + ".").startswith(root + "."))
-    prefix, table = _ROOTS[root]
+    root = next(root for root in ROOTS if (fullname + ".").startswith(root + "."))
+    prefix, table = ROOTS[root]
     return root, (prefix + fullname[len(root) + 1 :]).rstrip("."), table
 
 
@@ -227,7 +227,7 @@ def _name_loaded(root: str) -> None:
     So importing one later finds it, and leaves the attributes that the package has alone: some are
     functions with the name of their module.
     """
-    prefix, table = _ROOTS[root]
+    prefix, table = ROOTS[root]
     for name, path in table.items():
         loaded = sys.modules.get(f"{PACKAGE}.{path}")
         if len(name) > len(prefix) and name.startswith(prefix) and loaded is not None:
