@@ -21,7 +21,7 @@ from tensorflow.python.util import nest
 from tensorflow_ipu.compiler import launch, strategy_scope, trace
 from tensorflow_ipu.distributed import host_collective_ops, transport
 from tensorflow_ipu.distributed.instances import Instances
-from tensorflow_ipu.strategy.ipu_strategy import IPUExtended, IPUStrategyV1
+from tensorflow_ipu.distributed.ipu_strategy import IPUExtended, IPUStrategyV1
 
 # --- Variables that are reduced when read ---
 

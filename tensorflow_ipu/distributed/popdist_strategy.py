@@ -18,8 +18,8 @@ from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import instances as _instances
 from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instance_strategy import InstanceExtended, InstanceStrategy
+from tensorflow_ipu.distributed.ipu_strategy import over_replicas
 from tensorflow_ipu.distributed.popdist import tensorflow as popdist_tensorflow
-from tensorflow_ipu.strategy.ipu_strategy import over_replicas
 
 __all__ = ["PopDistStrategy"]
 

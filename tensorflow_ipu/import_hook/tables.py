@@ -67,7 +67,7 @@ MODULES = {
     "ipu_pipeline_estimator": "estimators.ipu_pipeline_estimator",
     "ipu_run_config": "estimators.ipu_run_config",
     "ipu_session_run_hooks": "estimators.ipu_session_run_hooks",
-    "ipu_strategy": "strategy.ipu_strategy",
+    "ipu_strategy": "distributed.ipu_strategy",
     "keras": "api.keras",
     "keras.extensions": "keras_layers.models.extension",
     "keras.layers": "keras_layers.layers",

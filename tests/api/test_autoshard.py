@@ -15,8 +15,8 @@ from tensorflow_ipu.api import autoshard, ipu_compiler, loops, sharding
 from tensorflow_ipu.api import scopes as ipu_scopes
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.optimizers.sharded_optimizer import ShardedOptimizer
-from tensorflow_ipu.strategy import ipu_strategy
 
 tf1 = tf.compat.v1
 RANDOM = np.random.default_rng(0)

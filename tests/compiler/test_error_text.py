@@ -13,8 +13,8 @@ from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cluster as cluster_lib
 from tensorflow_ipu.compiler import error_text, trace
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ops import cross_replica_ops, replication_ops
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.checkout.source_lines import place_of
 from tests.support.programs import replicas
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache, requests
 from tensorflow_ipu.compiler.cluster import Cluster
-from tensorflow_ipu.strategy import ipu_strategy
+from tensorflow_ipu.distributed import ipu_strategy
 
 
 def test_the_first_run_finds_it_compiled():

@@ -13,6 +13,7 @@ from tensorflow_ipu import dataset_benchmark, optimizers
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue, IPUIterator
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.keras import layers
@@ -28,7 +29,6 @@ from tensorflow_ipu.ops import (
     statistics_ops,
     within_replica_ops,
 )
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.programs import replicas
 
 tf1 = tf.compat.v1

@@ -17,6 +17,7 @@ from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import strategy_scope
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.device import system
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.feeds import ipu_outfeed_queue
 from tensorflow_ipu.feeds.ipu_infeed_queue import feed_of
 from tensorflow_ipu.ipu_infeed_queue import (
@@ -28,7 +29,6 @@ from tensorflow_ipu.ipu_infeed_queue import (
 )
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.runtime import native
-from tensorflow_ipu.strategy import ipu_strategy
 
 tf1 = tf.compat.v1
 

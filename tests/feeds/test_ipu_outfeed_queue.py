@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.configs import flags
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.feeds.ipu_outfeed_queue import feed_of
 from tensorflow_ipu.ipu_outfeed_queue import (
     IPUOutfeedMode,
@@ -21,7 +22,6 @@ from tensorflow_ipu.ipu_outfeed_queue import (
     ScopedIPUOutfeedQueue,
 )
 from tensorflow_ipu.runtime import native
-from tensorflow_ipu.strategy import ipu_strategy
 
 tf1 = tf.compat.v1
 

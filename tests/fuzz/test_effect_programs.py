@@ -7,7 +7,7 @@ import popxl
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu.strategy import ipu_strategy
+from tensorflow_ipu.distributed import ipu_strategy
 from tests.fuzz import effect_programs as machines
 from tests.fuzz import support
 from tests.support.programs import replicas as replica_helpers

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 from hypothesis import strategies
 
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.fuzz import support
 from tests.support.programs import replicas as replica_helpers
 

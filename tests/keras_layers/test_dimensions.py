@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from tensorflow_ipu import serving
 from tensorflow_ipu.api.config import IPUConfig
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.keras_layers import dimensions
-from tensorflow_ipu.strategy import ipu_strategy
 
 tf1 = tf.compat.v1
 layers = tf.keras.layers

@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from tensorflow_ipu import profiler
 from tensorflow_ipu.api.config import IPUConfig
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.feeds import native_feeds
-from tensorflow_ipu.strategy import ipu_strategy
 
 keras = pytest.importorskip("keras", minversion="3", reason="needs Keras 3")
 

@@ -14,9 +14,9 @@ from tensorflow_ipu.api import ipu_compiler, scopes
 from tensorflow_ipu.api.config import DeviceConnectionType, IPUConfig
 from tensorflow_ipu.applications import file
 from tensorflow_ipu.device import system
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ops import embedded_runtime
 from tensorflow_ipu.ops.application_compile_op import experimental_application_compile_op
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.programs.applications import call, compiled, configure, loop
 
 tf1 = tf.compat.v1

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api import loops
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ops import cross_replica_ops, replication_ops
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_mean, cross_replica_sum
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.programs import replicas
 
 COUNTS = [1, 2, 4, 8, 16]

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler import cache
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ops import cross_replica_ops, custom_ops, replication_ops
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.programs import replicas
 
 tf1 = tf.compat.v1

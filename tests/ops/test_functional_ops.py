@@ -13,8 +13,8 @@ import tensorflow as tf
 import tensorflow_ipu
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler import cache
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ops import cross_replica_ops, functional_ops, internal_ops, replication_ops
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.models import pipelines
 from tests.support.programs import replicas
 

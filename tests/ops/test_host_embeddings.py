@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.configs import flags
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ops import pipelining_ops, replication_ops
 from tensorflow_ipu.ops.embedding_ops import (
@@ -24,7 +25,6 @@ from tensorflow_ipu.optimizers.gradient_accumulation_optimizer import (
     CrossReplicaGradientAccumulationOptimizerV2,
     GradientAccumulationOptimizerV2,
 )
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.programs import replicas
 
 tf1 = tf.compat.v1

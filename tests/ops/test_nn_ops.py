@@ -14,9 +14,9 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import ipu_compiler, loops, scopes, utils
 from tensorflow_ipu.compiler.ir.program import MULTI_CONV_ATTRIBUTE
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import nn_ops
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.programs import replicas
 
 tf1 = tf.compat.v1

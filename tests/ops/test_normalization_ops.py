@@ -10,8 +10,8 @@ from tensorflow.python import tf2
 
 from tensorflow_ipu import profiler
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ops import normalization_ops
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.models import normalization
 from tests.support.programs import replicas
 

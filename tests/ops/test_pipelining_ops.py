@@ -10,11 +10,11 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import gradient_accumulation, scopes
 from tensorflow_ipu.compiler import cache
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.optimizers import CrossReplicaOptimizer
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.models import pipelines
 
 Schedule = pipelining_ops.PipelineSchedule

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tensorflow_ipu import optimizers
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.strategy import ipu_strategy
+from tensorflow_ipu.distributed import ipu_strategy
 from tests.support.models import training
 from tests.support.models.training import OPTIMIZERS, tf1
 

@@ -8,10 +8,10 @@ import tensorflow as tf
 from tensorflow_ipu.api.config import DeviceConnectionType, IPUConfig
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.configs import flags
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ops import cross_replica_ops
 from tensorflow_ipu.profiler import flag_outputs, text_summary
 from tensorflow_ipu.profiler.report import Report
-from tensorflow_ipu.strategy import ipu_strategy
 from tensorflow_ipu.tuning import what_if
 
 

@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ops import all_to_all_op, cross_replica_ops, replication_ops
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.programs import replicas
 
 tf1 = tf.compat.v1

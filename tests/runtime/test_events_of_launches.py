@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import config, ipu_compiler, loops, scopes, utils
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ops import summary_ops
 from tensorflow_ipu.ops.raw import gen_ipu_ops
-from tensorflow_ipu.strategy import ipu_strategy
 
 tf1 = tf.compat.v1
 X = np.ones(3, np.float32)

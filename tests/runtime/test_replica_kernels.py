@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api.config import IPUConfig
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.programs import replicas as replica_helpers
 
 DRAWS = 6

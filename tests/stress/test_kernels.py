@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import replication_ops
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.stress import kernels
 from tests.support.programs import replicas as replica_helpers
 

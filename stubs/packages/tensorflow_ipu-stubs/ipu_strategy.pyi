@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.strategy.ipu_strategy import *
+from tensorflow_ipu.distributed.ipu_strategy import *

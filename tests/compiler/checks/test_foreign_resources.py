@@ -14,7 +14,7 @@ import tensorflow as tf
 from tensorflow_ipu.api import ipu_compiler, scopes
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.strategy import ipu_strategy
+from tensorflow_ipu.distributed import ipu_strategy
 
 tf1 = tf.compat.v1
 FILE = Path(__file__).name

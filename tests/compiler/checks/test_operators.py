@@ -13,7 +13,7 @@ from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler.analysis import constants
 from tensorflow_ipu.compiler.checks import operators
 from tensorflow_ipu.compiler.passes import drop_checks, prune
-from tensorflow_ipu.strategy import ipu_strategy
+from tensorflow_ipu.distributed import ipu_strategy
 from tests.support.programs import replicas
 from tests.support.programs.compiled_programs import program_of, scalar_target
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow_ipu.api import loops
 from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.compiler.passes import negations
-from tensorflow_ipu.strategy import ipu_strategy
+from tensorflow_ipu.distributed import ipu_strategy
 from tests.support.programs import replicas
 from tests.support.programs.compiled_programs import default_target, program_of, unindented
 

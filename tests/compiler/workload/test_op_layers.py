@@ -14,11 +14,11 @@ from tensorflow_ipu import ipu_infeed_queue
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.planner.program.structure import ACCUMULATOR
 from tensorflow_ipu.planner.workload import Op, Workload
 from tensorflow_ipu.profiler.breakdown import NO_LAYER
 from tensorflow_ipu.profiler.report import Report
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.models import keras_models
 from tests.support.planner import real_programs
 from tests.support.programs import replicas

@@ -7,11 +7,11 @@ import tensorflow as tf
 
 from tensorflow_ipu import profiler
 from tensorflow_ipu.configs.chips import BOW
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.planner.program import fused_maps
 from tensorflow_ipu.planner.program.fused_maps import FusedMaps
 from tensorflow_ipu.planner.program.resources import costs_of
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.strategy import ipu_strategy
 
 SHAPE = (64, 48)
 NONE = FusedMaps({}, frozenset())

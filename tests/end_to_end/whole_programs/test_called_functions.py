@@ -12,9 +12,9 @@ import tensorflow as tf
 from popxl import ops
 
 from tensorflow_ipu.api.loops import repeat
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import cross_replica_ops, functional_ops
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.programs import replicas as replica_helpers
 
 REPLICAS = 2

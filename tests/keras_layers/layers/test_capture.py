@@ -9,11 +9,11 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api import loops
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.keras_layers import optimizers
 from tensorflow_ipu.keras_layers.layers import capture, rnn
 from tensorflow_ipu.keras_layers.optimizers import step
 from tensorflow_ipu.ops import grad_util_ops
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.programs import replicas
 
 keras = tf.keras

@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api.config import IPUConfig
+from tensorflow_ipu.distributed.ipu_strategy import IPUStrategy
 from tensorflow_ipu.keras_layers import layers
 from tensorflow_ipu.keras_layers.losses import CTCLoss
-from tensorflow_ipu.strategy.ipu_strategy import IPUStrategy
 
 T, B, C, L = 5, 4, 3, 2
 GENERATOR = np.random.default_rng(8)

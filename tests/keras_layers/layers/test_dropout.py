@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.compiler.ir.program import CHECKPOINT_ATTRIBUTE
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.keras_layers import layers
 from tensorflow_ipu.ops import rand_ops
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.programs import replicas
 
 X = replicas.rows(1, (6, 5))[0]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.keras_layers import layers
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.programs import replicas
 
 IDS = np.array([[0, 11, 4, 4], [4, 5, 7, 1]], np.int32)

@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api.config import IPUConfig
+from tensorflow_ipu.distributed.ipu_strategy import IPUStrategy
 from tensorflow_ipu.keras_layers import layers
-from tensorflow_ipu.strategy.ipu_strategy import IPUStrategy
 
 B, T, WORDS = 4, 5, 10
 GENERATOR = np.random.default_rng(6)

@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api.config import IPUConfig
+from tensorflow_ipu.distributed.ipu_strategy import IPUStrategy
 from tensorflow_ipu.keras_layers import layers
 from tensorflow_ipu.ops import rnn_ops
-from tensorflow_ipu.strategy.ipu_strategy import IPUStrategy
 from tests.support.programs import replicas
 
 B, T, SIZE, U = 3, 5, 4, 6

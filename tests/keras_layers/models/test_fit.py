@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api.config import IPUConfig
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ops.pipelining_ops import PipelineSchedule
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.checkout.versions import needs_tensorflow
 from tests.support.models import keras_models
 from tests.support.models.keras_models import (

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.keras_layers.models import hooks, saving
 from tensorflow_ipu.keras_layers.models.extension import (
     FunctionalExtension,
     ModelExtension,
     SequentialExtension,
 )
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.models import keras_models
 from tests.support.models.keras_models import KINDS, MLP, FunctionalSubclass, Subclass
 

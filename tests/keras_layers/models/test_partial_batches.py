@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api.config import IPUConfig
-from tensorflow_ipu.strategy import ipu_strategy
+from tensorflow_ipu.distributed import ipu_strategy
 from tests.support.models import keras_models
 from tests.support.models.keras_models import BATCH, KINDS, Kind, Recorder, X, Y, array, labels
 

@@ -13,10 +13,10 @@ import pytest
 import tensorflow as tf
 from absl import logging
 
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.keras_layers.models import saving
 from tensorflow_ipu.keras_layers.models.extension import ModelExtension
 from tensorflow_ipu.keras_layers.models.model_options import CONFIG_KEYS, ModelOptions
-from tensorflow_ipu.strategy import ipu_strategy
 from tensorflow_ipu.versions import keras2
 from tests.support.programs import replicas
 

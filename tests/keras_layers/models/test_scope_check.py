@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.configs.ipu_config import IPUConfig
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.keras_layers.optimizers import CrossReplicaOptimizer
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.models import keras_models
 from tests.support.models.keras_models import BATCH, MLP, Subclass, X, Y
 

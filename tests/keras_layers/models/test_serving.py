@@ -16,7 +16,7 @@ from tensorflow_ipu import serving
 from tensorflow_ipu.api import keras
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache, store
-from tensorflow_ipu.strategy import ipu_strategy
+from tensorflow_ipu.distributed import ipu_strategy
 from tests.support.programs.serving import applications, assert_stock, call_signatures
 
 layers = tf.keras.layers

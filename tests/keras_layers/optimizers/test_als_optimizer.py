@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api import loops
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.keras_layers import optimizers
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.keras_layers.optimizers import training
 from tests.support.programs import replicas
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.keras_layers import optimizers
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.programs import replicas
 
 keras = tf.keras

@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import ipu_compiler, scopes
 from tensorflow_ipu.compiler import cache
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import internal_ops, pipelining_ops
 from tensorflow_ipu.optimizers import CrossReplicaOptimizer
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.models import pipelines
 
 Schedule = pipelining_ops.PipelineSchedule

@@ -10,11 +10,11 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api.eager import backprop
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.keras_layers import optimizers
 from tensorflow_ipu.ops import functional_ops, grad_util_ops, pipelining_ops
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.models import pipelines
 
 keras = tf.keras

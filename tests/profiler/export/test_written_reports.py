@@ -18,10 +18,10 @@ from tensorflow_ipu import profiler
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.enums import ExecutionProfileType
 from tensorflow_ipu.device import system
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.profiler import report_directory
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.report_data import Executions
-from tensorflow_ipu.strategy import ipu_strategy
 from tests.support.reports import profiled
 
 FILES = {"framework.json", "profile.pop", "report.html", "report.json", "summary.txt", "trace.json"}

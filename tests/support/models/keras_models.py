@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler import observers
 from tensorflow_ipu.device import system
-from tensorflow_ipu.strategy import ipu_strategy
+from tensorflow_ipu.distributed import ipu_strategy
 from tests.support.programs import replicas as replica_helpers
 
 SAMPLES = 24

@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.api.config import IPUConfig
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.keras_layers.pipelining.stage_scope import PipelineStage
-from tensorflow_ipu.strategy import ipu_strategy
 
 layers = tf.keras.layers
 BATCH = 2

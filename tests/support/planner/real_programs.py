@@ -15,9 +15,9 @@ from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.workload import describe
 from tensorflow_ipu.device import system
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.keras_layers.pipelining.stage_scope import PipelineStage
 from tensorflow_ipu.planner.workload import Workload
-from tensorflow_ipu.strategy import ipu_strategy
 
 layers = tf.keras.layers
 CLASSES = 10

@@ -200,7 +200,7 @@ def _use_ipus() -> None:
     """Trains on an IPU, and makes a program with shards."""
     from tensorflow_ipu.api import scopes
     from tensorflow_ipu.api.config import IPUConfig
-    from tensorflow_ipu.strategy import ipu_strategy
+    from tensorflow_ipu.distributed import ipu_strategy
 
     config = IPUConfig()
     config.auto_select_ipus = 1

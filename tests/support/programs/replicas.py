@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import ipu_compiler, scopes
 from tensorflow_ipu.api.config import IPUConfig
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import replication_ops
-from tensorflow_ipu.strategy import ipu_strategy
 
 tf1 = tf.compat.v1
 

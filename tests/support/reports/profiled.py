@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.api.config import IPUConfig
-from tensorflow_ipu.strategy import ipu_strategy
+from tensorflow_ipu.distributed import ipu_strategy
 
 
 def configure(ipus: int = 1, **options: Any) -> IPUConfig:

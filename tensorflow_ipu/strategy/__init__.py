@@ -1,1 +1,0 @@
-"""Distribution strategy of one process: `IPUStrategy`, and how TensorFlow calls it."""
