@@ -23,13 +23,12 @@ from tensorflow.python.saved_model import constants, fingerprinting_utils, save,
 from tensorflow.python.trackable import asset, autotrackable
 from tensorflow.python.util import nest
 
-from tensorflow_ipu.applications import file
-from tensorflow_ipu.applications.application import Application
 from tensorflow_ipu.compiler import current_scope, served, strategy_scope
 from tensorflow_ipu.compiler import launch as launch_lib
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.configs.ranges import COUNT
-from tensorflow_ipu.serving import exported_programs
+from tensorflow_ipu.serving import application_file, exported_programs
+from tensorflow_ipu.serving.application import Application
 from tensorflow_ipu.serving.arguments import Arguments, required, resolve
 from tensorflow_ipu.serving.steps import (
     StepCaptures,
@@ -89,7 +88,7 @@ def write_saved_model(
     module.predict_step = predict
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"application_{uuid.uuid4()}{APPLICATION_SUFFIX}")
-        file.save(compiled, path)
+        application_file.save(compiled, path)
         with ops.device("/device:CPU:0"):
             module.application = asset.Asset(str(path))
             signatures = {
@@ -117,8 +116,8 @@ def _empty(export_dir: str) -> None:
 def _forget_ipus(export_dir: str) -> None:
     """Removes the names of IPU devices from a SavedModel, for servers that have none."""
     path = file_io.join(export_dir, constants.SAVED_MODEL_FILENAME_PB)
-    with file_io.FileIO(path, "rb") as file:
-        model = saved_model_pb2.SavedModel.FromString(file.read())
+    with file_io.FileIO(path, "rb") as saved:
+        model = saved_model_pb2.SavedModel.FromString(saved.read())
     for graph in (meta_graph.graph_def for meta_graph in model.meta_graphs):
         _clear(graph.node)
         for function in graph.library.function:

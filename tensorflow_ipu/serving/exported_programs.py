@@ -13,8 +13,6 @@ from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.util import nest
 
 from tensorflow_ipu.api import loops, scopes
-from tensorflow_ipu.applications import application, host_step
-from tensorflow_ipu.applications.application import Application
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.feeds.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue
@@ -23,6 +21,8 @@ from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.ops.pipeline.pipeline_arguments import Stage, stage_devices, stage_list
 from tensorflow_ipu.ops.pipeline.stages import as_arguments
+from tensorflow_ipu.serving import application, host_step
+from tensorflow_ipu.serving.application import Application
 from tensorflow_ipu.serving.arguments import Arguments
 from tensorflow_ipu.serving.steps import TracedStep
 

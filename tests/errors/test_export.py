@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import serving
-from tensorflow_ipu.ops import embedded_runtime
+from tensorflow_ipu.serving import embedded_runtime
 from tests.support.programs.applications import call, compiled, loop
 
 ONES = np.ones(2, np.float32)

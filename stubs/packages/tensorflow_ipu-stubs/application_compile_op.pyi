@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.ops.application_compile_op import *
+from tensorflow_ipu.serving.application_compile_op import *

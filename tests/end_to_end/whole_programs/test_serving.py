@@ -18,7 +18,8 @@ from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache, store
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
-from tensorflow_ipu.ops import embedded_runtime, pipelining_ops, rand_ops, replication_ops
+from tensorflow_ipu.ops import pipelining_ops, rand_ops, replication_ops
+from tensorflow_ipu.serving import embedded_runtime
 from tests.support.programs.serving import applications, assert_stock, call_signatures, nodes
 
 Spec = tf.TensorSpec

@@ -13,8 +13,8 @@ from tensorflow_ipu.api import loops
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
-from tensorflow_ipu.ops import embedded_runtime
-from tensorflow_ipu.ops.application_compile_op import experimental_application_compile_op
+from tensorflow_ipu.serving import embedded_runtime
+from tensorflow_ipu.serving.application_compile_op import experimental_application_compile_op
 
 
 def configure(ipus: int = 1) -> None:

@@ -21,8 +21,8 @@ from tensorflow.core.framework import function_pb2
 from tensorflow.python.framework import dtypes, tensor_shape
 from tensorflow.python.framework import tensor as tensor_lib
 
-from tensorflow_ipu.applications.application import Application, ApplicationArgument, Specs
 from tensorflow_ipu.compiler import store
+from tensorflow_ipu.serving.application import Application, ApplicationArgument, Specs
 from tensorflow_ipu.util import archives
 
 _FORMAT = 1

@@ -18,11 +18,11 @@ from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
 from tensorflow_ipu.api.ipu_compiler import Results
-from tensorflow_ipu.applications import application, file, host_step
 from tensorflow_ipu.compiler import current_scope, strategy_scope
 from tensorflow_ipu.compiler import trace as trace_lib
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.hooks import tensorflow_hooks
+from tensorflow_ipu.serving import application, application_file, host_step
 
 __all__ = ["experimental_application_compile_op"]
 
@@ -172,7 +172,7 @@ def _save(compiled: application.Application, output_path: str | None) -> str:
             name = "application"
             descriptor, path = tempfile.mkstemp(_SUFFIX, f"{name}_")
             os.close(descriptor)
-        file.save(compiled, path)
+        application_file.save(compiled, path)
     except OSError as error:
         raise errors.InternalError(
             None,

@@ -14,8 +14,9 @@ from tensorflow_ipu.api import loops, scopes
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.device import system
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
-from tensorflow_ipu.ops import cross_replica_ops, embedded_runtime, pipelining_ops
+from tensorflow_ipu.ops import cross_replica_ops, pipelining_ops
 from tensorflow_ipu.runtime import native
+from tensorflow_ipu.serving import embedded_runtime
 from tests.support.programs.applications import call, compiled, configure, infeed, loop
 
 tf1 = tf.compat.v1
@@ -258,7 +259,9 @@ def test_applications_run_in_a_process_without_the_model(run_python: Any, tmp_pa
                 weight = tf1.get_variable("w", initializer=np.float32([[1, 2], [3, 4]]))
                 return sink.enqueue(tf.matmul(x, weight))
 
-        from tensorflow_ipu.ops.application_compile_op import experimental_application_compile_op
+        from tensorflow_ipu.serving.application_compile_op import (
+            experimental_application_compile_op,
+        )
 
         with scopes.ipu_scope("/device:IPU:0"):
             path = experimental_application_compile_op(
