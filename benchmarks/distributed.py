@@ -24,8 +24,8 @@ import parallel
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from tensorflow_ipu.launcher import environment
-from tensorflow_ipu.launcher import main as poprun
+from tensorflow_ipu.distributed.launcher import environment
+from tensorflow_ipu.distributed.launcher import main as poprun
 from tensorflow_ipu.runtime import native
 
 # Bytes, and sums in one timed loop.

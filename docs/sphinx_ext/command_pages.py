@@ -7,7 +7,7 @@ import textwrap
 
 from sphinx_ext.docstrings import restructured
 from tensorflow_ipu import pytest_plugin as plugin
-from tensorflow_ipu.launcher import main as launcher
+from tensorflow_ipu.distributed.launcher import main as launcher
 
 
 def poprun() -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tensorflow_ipu.cli import gc_info
 from tensorflow_ipu.cli.console import Parser
-from tensorflow_ipu.launcher import main as launcher
+from tensorflow_ipu.distributed.launcher import main as launcher
 
 _EXAMPLES = (
     (

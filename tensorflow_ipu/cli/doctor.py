@@ -11,7 +11,7 @@ from pathlib import Path
 from tensorflow_ipu.cli.console import Parser
 from tensorflow_ipu.cli.diagnosis import checks, running
 from tensorflow_ipu.cli.diagnosis.checks import Finding, Level
-from tensorflow_ipu.launcher.environment import COUNT, INDEX
+from tensorflow_ipu.distributed.launcher.environment import COUNT, INDEX
 
 # --- Order of the checks ---
 

@@ -10,8 +10,8 @@ import sys
 
 from tensorflow_ipu.cli.console import Parser
 from tensorflow_ipu.compat import runner
-from tensorflow_ipu.launcher import main as launcher
-from tensorflow_ipu.launcher import options as launcher_options
+from tensorflow_ipu.distributed.launcher import main as launcher
+from tensorflow_ipu.distributed.launcher import options as launcher_options
 
 _EXAMPLES = (
     ("tensorflow-ipu run train.py --epochs 3", "as `python train.py --epochs 3`"),

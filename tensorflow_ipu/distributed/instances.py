@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tensorflow_ipu.launcher import environment
+from tensorflow_ipu.distributed.launcher import environment
 from tensorflow_ipu.util.short_repr import shows
 
 #: Name of the job, in TensorFlow's clusters, that instances are tasks of.

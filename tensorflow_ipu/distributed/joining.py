@@ -21,7 +21,7 @@ from tensorflow.python.training import server_lib
 
 import tensorflow_ipu
 from tensorflow_ipu.distributed.instances import Instances
-from tensorflow_ipu.launcher import environment
+from tensorflow_ipu.distributed.launcher import environment
 from tensorflow_ipu.runtime import native
 from tensorflow_ipu.util.short_repr import shows
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instances import Instances
-from tensorflow_ipu.launcher import environment, options
+from tensorflow_ipu.distributed.launcher import environment, options
 from tests.support.processes import fault_programs, instances
 
 PROGRAM = ["-m", "tests.support.processes.fault_programs"]

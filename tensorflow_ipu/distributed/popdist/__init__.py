@@ -15,8 +15,8 @@ from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.distributed import instances as _instances
+from tensorflow_ipu.distributed.launcher import environment
 from tensorflow_ipu.import_hook import former_names, tables
-from tensorflow_ipu.launcher import environment
 from tensorflow_ipu.util.short_repr import shows
 
 __all__ = [

@@ -11,7 +11,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 POPRUN = [
-    *(sys.executable, "-m", "tensorflow_ipu.launcher", "--num-instances", "2"),
+    *(sys.executable, "-m", "tensorflow_ipu.distributed.launcher", "--num-instances", "2"),
     *("--only-output-from-instance", "0"),
 ]
 

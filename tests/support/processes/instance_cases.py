@@ -11,7 +11,7 @@ import sys
 from tensorflow.python import ipu
 from tensorflow.python.ipu.horovod.ipu_multi_replica_strategy import IPUMultiReplicaStrategy
 
-from tensorflow_ipu.launcher import environment
+from tensorflow_ipu.distributed.launcher import environment
 from tests.support.processes import instances, trainings
 
 

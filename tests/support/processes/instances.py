@@ -37,7 +37,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from tensorflow_ipu.launcher import environment, options
+from tensorflow_ipu.distributed.launcher import environment, options
 
 ROOT = Path(__file__).resolve().parents[3]
 # Seconds after which instances are taken to hang. Each imports TensorFlow first.

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from tensorflow_ipu.launcher import environment
+from tensorflow_ipu.distributed.launcher import environment
 from tests.support.processes import instances
 
 

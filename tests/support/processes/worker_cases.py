@@ -20,7 +20,7 @@ from tensorflow.python.ipu.horovod.ipu_horovod_strategy import IPUHorovodStrateg
 from tensorflow.python.ipu.horovod.ipu_multi_replica_strategy import IPUMultiReplicaStrategy
 from tensorflow.python.ipu.ipu_multi_worker_strategy import IPUMultiWorkerStrategy
 
-from tensorflow_ipu.launcher import environment
+from tensorflow_ipu.distributed.launcher import environment
 from tests.support.models import pipelines
 from tests.support.processes import instances, trainings
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tensorflow_ipu.launcher import options
+from tensorflow_ipu.distributed.launcher import options
 
 FAKE_SSH = f"""#!{sys.executable} -S
 import os, subprocess, sys, threading

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tensorflow_ipu.launcher import main as launcher
-from tensorflow_ipu.launcher import supervisor
-from tensorflow_ipu.launcher.supervisor import Command
+from tensorflow_ipu.distributed.launcher import main as launcher
+from tensorflow_ipu.distributed.launcher import supervisor
+from tensorflow_ipu.distributed.launcher.supervisor import Command
 
 pytestmark = pytest.mark.process
 
-POPRUN = (sys.executable, "-m", "tensorflow_ipu.launcher")
+POPRUN = (sys.executable, "-m", "tensorflow_ipu.distributed.launcher")
 # Seconds after which something hangs.
 LONG = 60
 

@@ -12,9 +12,9 @@ import subprocess
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from tensorflow_ipu.launcher import environment, supervisor
-from tensorflow_ipu.launcher.environment import InstanceEnvironment
-from tensorflow_ipu.launcher.supervisor import GRACE, Command
+from tensorflow_ipu.distributed.launcher import environment, supervisor
+from tensorflow_ipu.distributed.launcher.environment import InstanceEnvironment
+from tensorflow_ipu.distributed.launcher.supervisor import GRACE, Command
 
 # --- Hosts ---
 

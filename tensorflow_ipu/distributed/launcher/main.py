@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from tensorflow_ipu.launcher import options as launcher_options
-from tensorflow_ipu.launcher import supervisor
+from tensorflow_ipu.distributed.launcher import options as launcher_options
+from tensorflow_ipu.distributed.launcher import supervisor
 
 #: Exit code of a command line that cannot be carried out.
 WRONG = 2

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from tensorflow_ipu.launcher import environment
-from tensorflow_ipu.launcher.environment import InstanceEnvironment
+from tensorflow_ipu.distributed.launcher import environment
+from tensorflow_ipu.distributed.launcher.environment import InstanceEnvironment
 
 TWO = InstanceEnvironment(
     count=2, index=1, total_replicas=4, ipus_per_replica=2, addresses=("a:1", "b:2")
