@@ -671,7 +671,7 @@ class IPUConfig(Category):
         _attaching[0](self, device)
 
 
-# The function that attaches what a configuration asks for. It is in `tensorflow_ipu.device`, which
+# The function that attaches what a configuration asks for. It is in `tensorflow_ipu.runtime`, which
 # uses this package, so it is not imported here: it registers itself.
 _attaching: list[Callable[[IPUConfig, str], None]] = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tensorflow_ipu.schedule import PipelineDescription, PipelineSchedule, build
+from tensorflow_ipu.planner.schedule import PipelineDescription, PipelineSchedule, build
 
 FOLDER = Path(__file__).with_name("pictures")
 

@@ -13,9 +13,9 @@ from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.machine import MOST_IPUS, Machine
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
 from tensorflow_ipu.configs.ranges import COUNT, INT32, Range
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed.instance_strategy import InstanceStrategy
 from tensorflow_ipu.distributed.instances import EVALUATOR
+from tensorflow_ipu.runtime import system
 from tensorflow_ipu.util.short_repr import Shown, shows
 
 __all__ = ["IPURunConfig", "RunConfig"]

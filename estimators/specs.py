@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
-from tensorflow_ipu.device import system
 from tensorflow_ipu.feeds import common
 from tensorflow_ipu.ops.pipeline import pipeline_arguments
+from tensorflow_ipu.runtime import system
 from tensorflow_ipu.util.short_repr import shows
 
 # --- Spec of IPUEstimator ---

@@ -15,9 +15,9 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import loops
 from tensorflow_ipu.compiler import strategy_scope
-from tensorflow_ipu.device import system
 from tensorflow_ipu.feeds import native_feeds
 from tensorflow_ipu.hooks import tensorflow_hooks
+from tensorflow_ipu.runtime import system
 from tensorflow_ipu.util.notices import warn_once
 
 # --- Programs ---

@@ -4,7 +4,7 @@ A pipeline is one loop over mini-batches inside one program. Each iteration take
 through all stages, forward and (in training) backward, and adds its gradients to accumulators; the
 last one of an execution applies them. In which order the chip would do that, on which IPU and in
 which time step, is the schedule that the compiled program carries
-(`tensorflow_ipu.schedule`). All schedules, and recomputation, give the same results.
+(`tensorflow_ipu.planner.schedule`). All schedules, and recomputation, give the same results.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops.pipeline import loop, pipeline_arguments
 from tensorflow_ipu.ops.pipeline import pipeline_arguments as _arguments
 from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput, PipelineStageOptions
-from tensorflow_ipu.schedule import PipelineSchedule, RecomputationMode
+from tensorflow_ipu.planner.schedule import PipelineSchedule, RecomputationMode
 from tensorflow_ipu.training.accumulators import AccumulatorDtype
 
 __all__ = [

@@ -60,7 +60,7 @@ def clean_state() -> Iterator[None]:
     notices = sys.modules.get("tensorflow_ipu.util.notices")
     if notices is not None:
         notices._forget_for_tests()
-    system = sys.modules.get("tensorflow_ipu.device.system")
+    system = sys.modules.get("tensorflow_ipu.runtime.system")
     if system is not None:
         system.reset_ipu_configuration()
     tensorflow = sys.modules.get("tensorflow")

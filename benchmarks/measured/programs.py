@@ -15,7 +15,7 @@ from tensorflow_ipu.compiler import compile as compile_lib
 from tensorflow_ipu.compiler import requests
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir.target import Argument
-from tensorflow_ipu.device import system
+from tensorflow_ipu.runtime import system
 
 _DEVICE = "/device:IPU:0"
 # Of the largest device that can be attached.

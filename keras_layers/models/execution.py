@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu.device import system
 from tensorflow_ipu.keras_layers.models import padding
 from tensorflow_ipu.keras_layers.models.model_options import ReplicatedMetricReductionMethod
 from tensorflow_ipu.keras_layers.models.programs import ModelProgram
 from tensorflow_ipu.keras_layers.models.steps import Steps
-from tensorflow_ipu.runtime import interpreter
+from tensorflow_ipu.runtime import interpreter, system
 
 # --- Replicas ---
 

@@ -23,7 +23,7 @@ from tensorflow_ipu.ops.pipeline.pipeline_arguments import PipelineArguments
 from tensorflow_ipu.ops.pipeline.stages import StageRunner, as_arguments, stage_scope
 from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput
 from tensorflow_ipu.ops.pipeline.update import WeightUpdate
-from tensorflow_ipu.schedule import PipelineDescription
+from tensorflow_ipu.planner.schedule import PipelineDescription
 from tensorflow_ipu.training.accumulators import accumulator_dtype
 
 

@@ -17,7 +17,7 @@ from tensorflow_ipu.compiler.ir.function_nodes import ALL_IPUS
 from tensorflow_ipu.configs.ranges import INT32, Range
 from tensorflow_ipu.feeds import ipu_infeed_queue, ipu_outfeed_queue
 from tensorflow_ipu.ops.pipeline.types import PipelineStageOptions
-from tensorflow_ipu.schedule import PipelineSchedule, RecomputationMode
+from tensorflow_ipu.planner.schedule import PipelineSchedule, RecomputationMode
 from tensorflow_ipu.training.accumulators import AccumulatorDtype
 
 # --- Stages and their IPUs ---

@@ -13,12 +13,12 @@ from tensorflow_ipu.configs.enums import (
 )
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.legacy import KeyId, VerificationOptions
-from tensorflow_ipu.device.system import (
+from tensorflow_ipu.hooks import tensorflow_hooks
+from tensorflow_ipu.runtime.system import (
     configure_ipu_system,
     get_ipu_config,
     reset_ipu_configuration,
 )
-from tensorflow_ipu.hooks import tensorflow_hooks
 
 # Programs that configure IPUs may name them with tf.device only, so the hooks are installed here.
 tensorflow_hooks.install()

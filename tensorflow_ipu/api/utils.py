@@ -42,10 +42,8 @@ from tensorflow_ipu.configs.legacy import (
     set_transfer_options,
     set_verification_options,
 )
-from tensorflow_ipu.device import system
-from tensorflow_ipu.device.system import get_num_of_ipus_in_device
 from tensorflow_ipu.feeds.files.data import export_dataset_to_file, export_inputs_to_file
-from tensorflow_ipu.runtime import native
+from tensorflow_ipu.runtime import native, system
 from tensorflow_ipu.runtime.event_trace import (
     extract_all_events,
     extract_all_strings_from_event_trace,
@@ -54,6 +52,7 @@ from tensorflow_ipu.runtime.event_trace import (
     extract_execute_reports,
     extract_poplar_serialized_graphs,
 )
+from tensorflow_ipu.runtime.system import get_num_of_ipus_in_device
 from tensorflow_ipu.training.variable_initialization import move_variable_initialization_to_cpu
 
 __all__ = [

@@ -7,7 +7,7 @@ import weakref
 
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.executable import Executable
-from tensorflow_ipu.device.attachment import System
+from tensorflow_ipu.runtime.attachment import System
 
 
 class ExecutableCache:

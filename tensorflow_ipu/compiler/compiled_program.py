@@ -13,7 +13,7 @@ from tensorflow_ipu.compiler.analysis import memory_options, pipeline_plan
 from tensorflow_ipu.compiler.ir import function_graphs, records
 from tensorflow_ipu.compiler.listing import copies as copies_lib
 from tensorflow_ipu.compiler.listing import program_listing, variable_placement
-from tensorflow_ipu.device import attachment
+from tensorflow_ipu.runtime import attachment
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

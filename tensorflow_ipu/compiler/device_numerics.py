@@ -15,7 +15,7 @@ from tensorflow_ipu.compiler.ir.function_editor import FunctionEditor
 from tensorflow_ipu.compiler.ir.program import FRONTEND_ATTRIBUTE, node_tag
 from tensorflow_ipu.configs import enums
 from tensorflow_ipu.configs.enums import StochasticRoundingBehaviour
-from tensorflow_ipu.device.attachment import System
+from tensorflow_ipu.runtime.attachment import System
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tensorflow_ipu.runtime import notebook
 if TYPE_CHECKING:
     from tensorflow_ipu.compiler.executable import Executable
     from tensorflow_ipu.compiler.ir.program import Program
-    from tensorflow_ipu.device.attachment import System
+    from tensorflow_ipu.runtime.attachment import System
 
 
 Observer = Callable[["Executable"], None]

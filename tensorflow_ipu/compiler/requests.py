@@ -23,8 +23,7 @@ from tensorflow_ipu.compiler.cache import CACHE
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir.target import Argument, Target
-from tensorflow_ipu.device import system
-from tensorflow_ipu.runtime import events, interpreter, native
+from tensorflow_ipu.runtime import events, interpreter, native, system
 
 # Held while compiling: one program at a time. A handler of a signal may run a program meanwhile.
 LOCK = threading.RLock()

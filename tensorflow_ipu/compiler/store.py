@@ -20,8 +20,8 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.framework import function_pb2
 
 from tensorflow_ipu.compiler.executable import Executable
-from tensorflow_ipu.device.attachment import System
 from tensorflow_ipu.runtime import events
+from tensorflow_ipu.runtime.attachment import System
 from tensorflow_ipu.util import archives, private_files
 
 CACHE_SUFFIX = ".poplar_exec"

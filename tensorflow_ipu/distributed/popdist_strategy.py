@@ -14,12 +14,12 @@ from tensorflow.python.util import nest
 from tensorflow_ipu.compiler import current_scope, trace
 from tensorflow_ipu.compiler.strategy_scope import is_reducing
 from tensorflow_ipu.configs.ipu_config import IPUConfig
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import instances as _instances
 from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instance_strategy import InstanceExtended, InstanceStrategy
 from tensorflow_ipu.distributed.ipu_strategy import over_replicas
 from tensorflow_ipu.distributed.popdist import tensorflow as popdist_tensorflow
+from tensorflow_ipu.runtime import system
 
 __all__ = ["PopDistStrategy"]
 

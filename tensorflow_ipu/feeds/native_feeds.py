@@ -22,9 +22,8 @@ from tensorflow.python.ops import control_flow_ops
 from tensorflow.python.util import nest
 
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
-from tensorflow_ipu.device import system
 from tensorflow_ipu.feeds import common
-from tensorflow_ipu.runtime import interpreter, native
+from tensorflow_ipu.runtime import interpreter, native, system
 
 # --- Base ---
 

@@ -47,9 +47,8 @@ from tensorflow_ipu.compiler import (
     trace,
 )
 from tensorflow_ipu.compiler.ir import program
-from tensorflow_ipu.device import process, system
 from tensorflow_ipu.hooks import gradient_hooks
-from tensorflow_ipu.runtime import interpreter, native
+from tensorflow_ipu.runtime import interpreter, native, process, system
 
 
 def wrap_calls() -> None:

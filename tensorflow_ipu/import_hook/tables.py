@@ -128,6 +128,9 @@ MODULES = {
     "within_replica_ops": "ops.within_replica_ops",
 }
 
+# Documented module below `tensorflow_ipu` alone -> module of `tensorflow_ipu`.
+OWN_MODULES = {"schedule": "planner.schedule"}
+
 # Public function or class of a package -> module of `tensorflow_ipu` that has it.
 NAMES = {
     **{

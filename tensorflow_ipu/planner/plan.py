@@ -10,9 +10,9 @@ import numpy as np
 
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.planner.schedule.timing import Timing
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
-from tensorflow_ipu.schedule.timing import Timing
 from tensorflow_ipu.util.short_repr import shows
 
 # --- The label (exact, modelled, assumed) of a sum of labelled numbers ---

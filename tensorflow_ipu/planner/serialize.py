@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.planner.schedule.description import PipelineDescription
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import VARIABLE, Buffer, Copy, Op, Operand, Variable, Workload
-from tensorflow_ipu.schedule.description import PipelineDescription
 
 # --- JSON tables of a Workload's ops, for `serialize` ---
 

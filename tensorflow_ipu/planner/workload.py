@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tensorflow_ipu.costs.cost import OpSpec, TensorType
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.schedule.description import PipelineDescription
+from tensorflow_ipu.planner.schedule.description import PipelineDescription
 from tensorflow_ipu.util.short_repr import Shown, shows
 
 # Kinds of buffers.

@@ -26,6 +26,7 @@ from tensorflow_ipu.planner.plan import (
     Timeline,
     Transfer,
 )
+from tensorflow_ipu.planner.schedule.timing import Timing
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.profiler import breakdown, json_schema, schema
@@ -36,7 +37,6 @@ from tensorflow_ipu.profiler.views.live_tensors import LiveTensor
 from tensorflow_ipu.profiler.views.operations import Operation
 from tensorflow_ipu.profiler.views.program_tree import ProgramNode
 from tensorflow_ipu.profiler.views.view import View
-from tensorflow_ipu.schedule.timing import Timing
 from tensorflow_ipu.util import private_files
 from tensorflow_ipu.util.short_repr import shows
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from tensorflow_ipu.configs import flags, poplar_options
 from tensorflow_ipu.configs.enums import ExecutionProfileType
-from tensorflow_ipu.device.system import System
 from tensorflow_ipu.profiler import schema
 from tensorflow_ipu.profiler.export import chrome_trace, html_page, text_report
 from tensorflow_ipu.profiler.host.activity import HostActivity
 from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.runtime.system import System
 from tensorflow_ipu.util import gc_pause, private_files
 from tensorflow_ipu.util.notices import warn_once
 

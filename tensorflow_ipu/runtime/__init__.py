@@ -1,1 +1,1 @@
-"""The Python side of the native engine: its ops, trace events and errors."""
+"""IPU devices, the configuration in force, and the native engine with its ops and events."""

@@ -18,8 +18,8 @@ from tensorflow_ipu.runtime import event_payloads, native
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tensorflow_ipu.device.system import System
     from tensorflow_ipu.runtime.event_payloads import Traced
+    from tensorflow_ipu.runtime.system import System
 
 
 def compile_begin(name: str, ordinal: int, timestamp: float) -> IpuTraceEvent:

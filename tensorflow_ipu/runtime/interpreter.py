@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from tensorflow.python.framework import errors
 
-from tensorflow_ipu.device import process
+from tensorflow_ipu.runtime import process
 
 _Result = TypeVar("_Result")
 

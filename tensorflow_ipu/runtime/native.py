@@ -15,8 +15,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import errors
 
-from tensorflow_ipu.device import process, system
-from tensorflow_ipu.runtime import interpreter
+from tensorflow_ipu.runtime import interpreter, process, system
 from tensorflow_ipu.versions import built_for
 
 # Called with the address of a request.

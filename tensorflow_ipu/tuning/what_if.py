@@ -12,10 +12,10 @@ from tensorflow_ipu.costs.label import Label, worst
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.program import structure
+from tensorflow_ipu.planner.schedule import PipelineDescription, PipelineSchedule, RecomputationMode
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.planner.workload import Workload
-from tensorflow_ipu.schedule import PipelineDescription, PipelineSchedule, RecomputationMode
 from tensorflow_ipu.tuning.edits import accumulation, replication
 from tensorflow_ipu.tuning.edits.batch import with_batch
 from tensorflow_ipu.tuning.stages import stage_split

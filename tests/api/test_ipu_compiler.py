@@ -15,7 +15,7 @@ from tensorflow.python.framework import function as legacy_function
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.device import system
+from tensorflow_ipu.runtime import system
 
 tf1 = tf.compat.v1
 IPU = "/device:IPU:0"

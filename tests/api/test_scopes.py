@@ -13,8 +13,8 @@ from tensorflow.compiler.xla import xla_data_pb2
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import ipu_strategy
+from tensorflow_ipu.runtime import system
 from tests.support.programs import replicas
 
 tf1 = tf.compat.v1

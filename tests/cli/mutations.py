@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 
 from tensorflow_ipu.cli.main import main
 from tensorflow_ipu.planner import planning
+from tensorflow_ipu.planner.schedule import PipelineSchedule
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.report_data import Executions
-from tensorflow_ipu.schedule import PipelineSchedule
 from tests.support.planner import workloads
 
 # Within which a command on a small report has ended, on any machine.

@@ -17,10 +17,9 @@ from tensorflow_ipu.api import ipu_compiler, scopes
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache, strategy_scope
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ops import cross_replica_ops
-from tensorflow_ipu.runtime import event_trace, events, native
+from tensorflow_ipu.runtime import event_trace, events, native, system
 from tests.support.models import keras_models
 from tests.support.programs import replicas
 

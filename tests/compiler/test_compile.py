@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_outfeed_queue
 from tensorflow_ipu.api import config, ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.device import system
+from tensorflow_ipu.runtime import system
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from tensorflow_ipu.compiler import cache, store
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.listing.program_listing import ArgumentSpec
 from tensorflow_ipu.configs import flags
-from tensorflow_ipu.device import system
+from tensorflow_ipu.runtime import system
 from tensorflow_ipu.util import private_files
 from tests.support.programs.compiled_programs import default_system
 from tests.support.reports import profiled

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache, strategy_scope
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import ipu_strategy
+from tensorflow_ipu.runtime import system
 
 IPU = "/device:IPU:0"
 CPU = "/device:CPU:0"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tensorflow_ipu.api.config import IPUConfig
-from tensorflow_ipu.device import system
+from tensorflow_ipu.runtime import system
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import strategy_scope
 from tensorflow_ipu.configs import flags
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.feeds import ipu_outfeed_queue
 from tensorflow_ipu.feeds.ipu_infeed_queue import feed_of
@@ -28,7 +27,7 @@ from tensorflow_ipu.ipu_infeed_queue import (
     make_owned_iterator,
 )
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
-from tensorflow_ipu.runtime import native
+from tensorflow_ipu.runtime import native, system
 
 tf1 = tf.compat.v1
 

@@ -12,7 +12,7 @@ from hypothesis import strategies
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.configs import enums
 from tensorflow_ipu.configs.ipu_config import OPTIONS
-from tensorflow_ipu.device import system
+from tensorflow_ipu.runtime import system
 from tests.fuzz import support
 
 _ENUMS = [value for value in vars(enums).values() if isinstance(value, type)]

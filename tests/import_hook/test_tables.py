@@ -68,6 +68,12 @@ def test_modules_below_the_poplar_plugin_are_found(name):
     assert module is sys.modules[f"tensorflow_ipu.{tables.POPLAR_MODULES[name]}"]
 
 
+def test_documented_modules_of_the_package_are_found():
+    for name, path in tables.OWN_MODULES.items():
+        module = importlib.import_module(f"{tables.PACKAGE}.{path}")
+        assert importlib.import_module(f"{tables.PACKAGE}.{name}") is module
+
+
 def test_the_package_has_both_names():
     from tensorflow.python import ipu
 

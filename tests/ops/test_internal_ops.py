@@ -16,8 +16,8 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_outfeed_queue
 from tensorflow_ipu.api import config, ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.device import system
 from tensorflow_ipu.ops import internal_ops, pipelining_ops, replication_ops
+from tensorflow_ipu.runtime import system
 from tests.support.programs import replicas
 
 # The three programs of the reference, section 18.14.4, and what else is to be printed. One

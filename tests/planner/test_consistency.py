@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 from tensorflow_ipu.planner import serialize
+from tensorflow_ipu.planner.schedule import PipelineSchedule
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Copy
-from tensorflow_ipu.schedule import PipelineSchedule
 from tests.support.planner import workloads
 
 STEP = workloads.training_step(8, 4, 1)

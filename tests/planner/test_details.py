@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tensorflow_ipu.planner.details import details
 from tensorflow_ipu.planner.planning import plan
+from tensorflow_ipu.planner.schedule import PipelineDescription
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.schedule import PipelineDescription
 from tests.support.planner.workloads import Builder, chain, pipelines, workloads
 
 FAST = settings(max_examples=15, derandomize=True, deadline=None)

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner import serialize
-from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.planner.workload import Buffer, Copy, Op, Operand, Variable, Workload
-from tensorflow_ipu.schedule.description import (
+from tensorflow_ipu.planner.schedule.description import (
     PipelineDescription,
     PipelineSchedule,
     RecomputationMode,
 )
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.workload import Buffer, Copy, Op, Operand, Variable, Workload
 
 _texts = st.text(max_size=6)
 _counts = st.integers(0, 10**12)

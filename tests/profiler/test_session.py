@@ -8,10 +8,10 @@ import tensorflow as tf
 from absl import logging
 
 from tensorflow_ipu import profiler
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.profiler import session
 from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.runtime import system
 from tests.support.reports import profiled as programs
 
 

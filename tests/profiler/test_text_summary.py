@@ -8,11 +8,11 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler.ir.records import ArgumentSpec, OpRecord, TensorRecord
 from tensorflow_ipu.configs.ipu_config import IPUConfig
-from tensorflow_ipu.device import system
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.profiler import text_summary as summary_lib
+from tensorflow_ipu.runtime import system
 from tests.support.planner import plans
 
 

@@ -13,11 +13,11 @@ from tensorflow.python import ipu
 
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.machine import Machine
-from tensorflow_ipu.device import system
 from tensorflow_ipu.feeds.ipu_infeed_queue import IPUIterator, IPUOwnedIterator
 from tensorflow_ipu.keras_layers.layers import EffectiveTransformer
 from tensorflow_ipu.keras_layers.models import extension
 from tensorflow_ipu.keras_layers.pipelining import assignment
+from tensorflow_ipu.runtime import system
 from tensorflow_ipu.serving.application import Signature
 from tensorflow_ipu.util.short_repr import LENGTH
 from tests.support.checkout.public_classes import public_classes

@@ -16,8 +16,7 @@ from tensorflow_ipu.compiler.ir.records import ArgumentSpec, OpRecord, TensorRec
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.legacy import create_ipu_config
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent
-from tensorflow_ipu.device import system
-from tensorflow_ipu.runtime import event_payloads, event_trace, events
+from tensorflow_ipu.runtime import event_payloads, event_trace, events, system
 from tensorflow_ipu.runtime.native import EngineEvent
 
 

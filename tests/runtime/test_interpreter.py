@@ -21,12 +21,11 @@ import tensorflow as tf
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler import compile as compile_lib
 from tensorflow_ipu.compiler import strategy_scope
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.ops import cross_replica_ops
-from tensorflow_ipu.runtime import interpreter, native
+from tensorflow_ipu.runtime import interpreter, native, system
 from tests.support.models import keras_models
 from tests.support.programs import replicas
 

@@ -12,11 +12,11 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import ipu_compiler, scopes
 from tensorflow_ipu.compiler import strategy_scope
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import cross_replica_ops, replication_ops
+from tensorflow_ipu.runtime import system
 from tests.support.programs import replicas
 
 tf1 = tf.compat.v1

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import ipu_compiler, scopes
 from tensorflow_ipu.api.config import DeviceConnectionType, IPUConfig
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import ipu_strategy
+from tensorflow_ipu.runtime import system
 from tensorflow_ipu.serving import application_file, embedded_runtime
 from tensorflow_ipu.serving.application_compile_op import experimental_application_compile_op
 from tests.support.programs.applications import call, compiled, configure, loop

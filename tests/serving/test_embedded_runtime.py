@@ -12,10 +12,9 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import loops, scopes
 from tensorflow_ipu.api.config import IPUConfig
-from tensorflow_ipu.device import system
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import cross_replica_ops, pipelining_ops
-from tensorflow_ipu.runtime import native
+from tensorflow_ipu.runtime import native, system
 from tensorflow_ipu.serving import embedded_runtime
 from tests.support.programs.applications import call, compiled, configure, infeed, loop
 

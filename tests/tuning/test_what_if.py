@@ -10,9 +10,9 @@ from tensorflow_ipu.configs import chips
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.program import placed_workload
+from tensorflow_ipu.planner.schedule import PipelineSchedule
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import throughput
-from tensorflow_ipu.schedule import PipelineSchedule
 from tensorflow_ipu.tuning import what_if
 from tensorflow_ipu.tuning.edits import batch
 from tensorflow_ipu.tuning.stages import stage_split

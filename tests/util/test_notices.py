@@ -25,7 +25,7 @@ SAID_ONCE_FOR = {
     "keras_layers/partial_batches.py": "a model, which remembers it",
     "keras_layers/pipelining/pipeline_programs.py": "a model, which remembers it",
     "tensorflow_ipu/compiler/store.py": "a damaged file, which is replaced",
-    "tensorflow_ipu/device/system.py": "a change of configuration, as in the original",
+    "tensorflow_ipu/runtime/system.py": "a change of configuration, as in the original",
     "tensorflow_ipu/distributed/popdist_strategy.py": "a strategy's reduction that is traced",
     "tensorflow_ipu/profiler/host/recorder.py": "a profile that asks for threads and has none",
     "tensorflow_ipu/serving/export.py": "an exported model",

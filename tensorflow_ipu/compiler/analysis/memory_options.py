@@ -15,7 +15,7 @@ from tensorflow_ipu.compiler.ir.program import (
     PIPELINE_ATTRIBUTE,
     Program,
 )
-from tensorflow_ipu.device.attachment import System
+from tensorflow_ipu.runtime.attachment import System
 
 #: Options that move tensors to remote memory.
 OFFLOADS = (

@@ -8,9 +8,9 @@ from typing import Any
 
 from tensorflow.python.framework import errors
 
-from tensorflow_ipu import schedule
 from tensorflow_ipu.compiler.ir.program import PIPELINE_ATTRIBUTE, Program, at_node
-from tensorflow_ipu.device.attachment import System
+from tensorflow_ipu.planner import schedule
+from tensorflow_ipu.runtime.attachment import System
 from tensorflow_ipu.util.short_repr import shows
 
 

@@ -11,7 +11,7 @@ from tensorflow.python.framework import dtypes, errors
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler import observers
-from tensorflow_ipu.device.attachment import System
+from tensorflow_ipu.runtime.attachment import System
 from tensorflow_ipu.util.notices import warn_once
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import dataclasses
 from tensorflow.python.framework import dtypes, tensor_shape
 
 from tensorflow_ipu.configs.flags import Flags
-from tensorflow_ipu.device.attachment import System
+from tensorflow_ipu.runtime.attachment import System
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,10 +19,10 @@ from tensorflow_ipu.compiler.workload.walk import UPDATE, Draft, WorkloadWalk
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.costs.cost import TensorType
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.device.attachment import System
 from tensorflow_ipu.planner.memory import tile_mapping
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Copy, Op, Variable, Workload
+from tensorflow_ipu.runtime.attachment import System
 from tensorflow_ipu.util.gc_pause import without_collections
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.machine import MachineConfiguration
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed.instances import Instances
+from tensorflow_ipu.runtime import system
 
 #: Held while devices are chosen and taken.
 LOCK = threading.RLock()

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from tensorflow_ipu.compiler.executable import Executable
-from tensorflow_ipu.device.system import System
 from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.profiler import report_directory
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.report_data import Executions
+from tensorflow_ipu.runtime.system import System
 from tensorflow_ipu.util import private_files
 
 _PREFIX, _FILE = "autoReport.", "profile.pop"

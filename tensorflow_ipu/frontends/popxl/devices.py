@@ -8,10 +8,10 @@ from typing import Any, Protocol, Union, runtime_checkable
 
 import tensorflow as tf
 
-from tensorflow_ipu.device import system
-from tensorflow_ipu.device.attachment import ipus_reserved
 from tensorflow_ipu.distributed.instances import Instances
 from tensorflow_ipu.frontends.common import device_table
+from tensorflow_ipu.runtime import system
+from tensorflow_ipu.runtime.attachment import ipus_reserved
 
 _TYPES = ("ipu_hw", "ipu_model", "cpu")
 

@@ -15,9 +15,9 @@ from tensorflow_ipu.planner.memory.liveness import Intervals, Order
 from tensorflow_ipu.planner.memory.stash import StageStash
 from tensorflow_ipu.planner.program.accesses import Accesses
 from tensorflow_ipu.planner.program.placed_workload import PlacedWorkload
+from tensorflow_ipu.planner.schedule import PipelineDescription, RecomputationMode
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
-from tensorflow_ipu.schedule import PipelineDescription, RecomputationMode
 
 
 @dataclasses.dataclass(frozen=True)

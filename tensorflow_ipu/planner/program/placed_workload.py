@@ -18,8 +18,8 @@ from tensorflow_ipu.planner.program.placement import (
 )
 from tensorflow_ipu.planner.program.remade_values import RemadeValues
 from tensorflow_ipu.planner.program.structure import sections_of
+from tensorflow_ipu.planner.schedule import PipelineDescription
 from tensorflow_ipu.planner.workload import Workload
-from tensorflow_ipu.schedule import PipelineDescription
 
 
 @dataclasses.dataclass(frozen=True)

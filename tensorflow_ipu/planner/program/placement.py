@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from tensorflow_ipu.planner.program.structure import UPDATE
+from tensorflow_ipu.planner.schedule import PipelineDescription
 from tensorflow_ipu.planner.workload import TENSOR, Copy, Op, Workload
-from tensorflow_ipu.schedule import PipelineDescription
 
 # --- IPUs of ops and buffers, by the IPUs of the pipeline's stages ---
 

@@ -13,6 +13,17 @@ from tensorflow_ipu.costs.chip.exchange import sync_cycles
 from tensorflow_ipu.costs.label import Label, worst
 from tensorflow_ipu.planner.plan import Segment
 from tensorflow_ipu.planner.program.structure import UPDATE, enclosing, is_container
+from tensorflow_ipu.planner.schedule import (
+    Costs,
+    Phase,
+    PipelineDescription,
+    RecomputationMode,
+    Schedule,
+    Timing,
+    build,
+    timed,
+)
+from tensorflow_ipu.planner.schedule.description import members
 from tensorflow_ipu.planner.time.items import (
     CHIP_KINDS,
     COLLECTIVE,
@@ -24,17 +35,6 @@ from tensorflow_ipu.planner.time.items import (
     with_gaps,
 )
 from tensorflow_ipu.planner.workload import Op, Workload
-from tensorflow_ipu.schedule import (
-    Costs,
-    Phase,
-    PipelineDescription,
-    RecomputationMode,
-    Schedule,
-    Timing,
-    build,
-    timed,
-)
-from tensorflow_ipu.schedule.description import members
 
 # --- Costs of one mini-batch in each pipeline stage, by phase, IPU and kind ---
 

@@ -10,13 +10,13 @@ from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.plan import OpTime, Segment, Timeline, median_label
 from tensorflow_ipu.planner.program.placed_workload import PlacedWorkload
+from tensorflow_ipu.planner.schedule import PipelineDescription, Timing
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import work
 from tensorflow_ipu.planner.time.items import IDLE, Item, schedule, with_gaps
 from tensorflow_ipu.planner.time.pipeline_time import Parts, body, pipeline_time, stage_costs
 from tensorflow_ipu.planner.time.transfers import Traffic
 from tensorflow_ipu.planner.workload import Workload
-from tensorflow_ipu.schedule import PipelineDescription, Timing
 
 
 def plan(placed: PlacedWorkload, settings: Settings, costs: Sequence[Cost]) -> Timeline:

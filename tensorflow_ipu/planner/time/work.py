@@ -12,13 +12,13 @@ from tensorflow_ipu.planner.memory.stash import CHEAP
 from tensorflow_ipu.planner.program import structure
 from tensorflow_ipu.planner.program.placed_workload import PlacedWorkload
 from tensorflow_ipu.planner.program.structure import BACKWARD, FORWARD
+from tensorflow_ipu.planner.schedule import PipelineDescription
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import transfers
 from tensorflow_ipu.planner.time.items import Item, in_order, op_items
 from tensorflow_ipu.planner.time.pipeline_time import StageCosts, body, recomputing, stage_costs
 from tensorflow_ipu.planner.time.transfers import Subject, Traffic
 from tensorflow_ipu.planner.workload import Workload
-from tensorflow_ipu.schedule import PipelineDescription
 
 # --- Time of recomputing activations in a program without a pipeline ---
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.program.structure import FORWARD, UPDATE, Structure, variables_of
+from tensorflow_ipu.planner.schedule import PipelineDescription
 from tensorflow_ipu.planner.workload import TENSOR, Buffer, Copy, Op, Workload
-from tensorflow_ipu.schedule import PipelineDescription
 from tensorflow_ipu.tuning.edits import accumulation
 
 

@@ -8,10 +8,10 @@ from typing import Any
 from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.program.resources import CONVOLUTION, SLICE, family
 from tensorflow_ipu.planner.program.structure import BACKWARD, Structure
+from tensorflow_ipu.planner.schedule import PipelineSchedule
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time.throughput import reserved_ipus
 from tensorflow_ipu.planner.workload import Workload
-from tensorflow_ipu.schedule import PipelineSchedule
 from tensorflow_ipu.tuning.edits import workload_edits
 from tensorflow_ipu.tuning.search.choices import ON_CHIP, REMOTE, SPLIT, SUBJECTS, Choices
 

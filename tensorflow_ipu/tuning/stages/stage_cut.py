@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorflow_ipu import schedule as schedules
 from tensorflow_ipu.costs.chip.exchange import link_cycles, links_between, sync_cycles
+from tensorflow_ipu.planner import schedule as schedules
 from tensorflow_ipu.planner.program import placed_workload
 from tensorflow_ipu.planner.program.resources import costs_of
 from tensorflow_ipu.planner.program.structure import BACKWARD, FORWARD, Structure
+from tensorflow_ipu.planner.schedule import Phase, PipelineDescription, PipelineSchedule
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import pipeline_time, work
 from tensorflow_ipu.planner.workload import TENSOR, Workload
-from tensorflow_ipu.schedule import Phase, PipelineDescription, PipelineSchedule
 from tensorflow_ipu.tuning.edits import restage
 
 # Phases that layers have cycles in.

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.plan import Plan
+from tensorflow_ipu.planner.schedule import PipelineSchedule
 from tensorflow_ipu.planner.time import throughput
-from tensorflow_ipu.schedule import PipelineSchedule
 from tensorflow_ipu.tuning.stages.stage_split import Split, Splitter
 
 #: Cuts that are planned at most to find one that fits.

@@ -17,9 +17,9 @@ from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.program.structure import BACKWARD, FORWARD, Structure, structure
+from tensorflow_ipu.planner.schedule import PipelineDescription, PipelineSchedule
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
-from tensorflow_ipu.schedule import PipelineDescription, PipelineSchedule
 from tensorflow_ipu.tuning.edits import restage, workload_edits
 from tensorflow_ipu.tuning.stages.stage_cut import LayerTable, Stage
 

@@ -7,7 +7,7 @@ import types
 import pytest
 
 from tensorflow_ipu.configs import flags
-from tensorflow_ipu.device import system
+from tensorflow_ipu.runtime import system
 from tensorflow_ipu.util import notices
 
 

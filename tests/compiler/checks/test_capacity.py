@@ -15,9 +15,9 @@ from tensorflow_ipu.api import config, ipu_compiler, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.checks import capacity
 from tensorflow_ipu.configs import flags
-from tensorflow_ipu.device import system
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.runtime import system
 
 ROWS = 1024
 

@@ -21,9 +21,9 @@ from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.configs import flags, translate
-from tensorflow_ipu.device import attachment, system
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.profiler import report_data
+from tensorflow_ipu.runtime import attachment, system
 from tests.support.models import pipelines
 from tests.support.programs import replicas
 

@@ -20,7 +20,7 @@ from tensorflow_ipu.compiler.ir.program import (
 )
 from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.passes import numerics
-from tensorflow_ipu.device import system
+from tensorflow_ipu.runtime import system
 from tests.support.programs.compiled_programs import ops, program_of
 
 HALVES = tf.TensorSpec([2], tf.float16)

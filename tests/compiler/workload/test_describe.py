@@ -18,13 +18,13 @@ from tensorflow_ipu.compiler.workload import describe
 from tensorflow_ipu.compiler.workload.describe import settings_of
 from tensorflow_ipu.configs import chips, flags, translate
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.ops.pipelining_ops import PipelineStageOptions
+from tensorflow_ipu.planner.schedule import PipelineSchedule
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import CONSTANT, INPUT, TENSOR, VARIABLE, Buffer, Op, Workload
-from tensorflow_ipu.schedule import PipelineSchedule
+from tensorflow_ipu.runtime import system
 from tests.support.models import pipelines
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu.device import system
+from tensorflow_ipu.runtime import system
 
 # With TensorFlow 2 switched off.
 GRAPH_PROGRAMS = (

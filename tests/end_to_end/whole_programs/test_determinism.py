@@ -11,10 +11,9 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.api.config import IPUConfig
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
-from tensorflow_ipu.runtime import native
+from tensorflow_ipu.runtime import native, system
 
 tf1 = tf.compat.v1
 _ITERATIONS = 3

@@ -12,11 +12,10 @@ import tensorflow as tf
 from tensorflow_ipu.api import ipu_compiler, scopes, utils
 from tensorflow_ipu.api.config import IPUConfig, StochasticRoundingBehaviour
 from tensorflow_ipu.configs import flags
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import cross_replica_ops, replication_ops
-from tensorflow_ipu.runtime import native
+from tensorflow_ipu.runtime import native, system
 
 tf1 = tf.compat.v1
 _INF, _NAN = np.inf, np.nan

@@ -13,10 +13,10 @@ import tensorflow as tf
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
+from tensorflow_ipu.runtime import system
 
 tf1 = tf.compat.v1
 _STEPS = 20

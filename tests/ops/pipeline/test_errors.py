@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import gradient_accumulation
 from tensorflow_ipu.api.config import IPUConfig
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.ops import pipelining_ops
+from tensorflow_ipu.runtime import system
 from tests.support.models import pipelines
 
 Schedule = pipelining_ops.PipelineSchedule

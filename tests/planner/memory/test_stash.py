@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from tensorflow_ipu.costs import catalogue
 from tensorflow_ipu.costs.cost import FREE
 from tensorflow_ipu.planner.planning import Planner
+from tensorflow_ipu.planner.schedule import PipelineDescription, PipelineSchedule, RecomputationMode
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.schedule import PipelineDescription, PipelineSchedule, RecomputationMode
 from tests.support.planner.workloads import Builder, pipeline, pipelines
 
 FAST = settings(max_examples=12, derandomize=True, deadline=None)

@@ -6,8 +6,8 @@ import pytest
 
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.program import partial_gradients
+from tensorflow_ipu.planner.schedule import PipelineDescription
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.schedule import PipelineDescription
 from tests.support.planner.workloads import Builder
 
 SHAPE = (512, 256)

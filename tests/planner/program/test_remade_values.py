@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.program import remade_values
 from tensorflow_ipu.planner.program.remade_values import RemadeValues
+from tensorflow_ipu.planner.schedule import PipelineDescription
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.schedule import PipelineDescription
 from tests.support.planner.workloads import Builder
 
 FAST = settings(max_examples=30, derandomize=True, deadline=None)

@@ -11,14 +11,10 @@ from hypothesis import settings as hypothesis_settings
 from tensorflow_ipu.configs.chips import BOW
 from tensorflow_ipu.costs.chip.exchange import link_cycles, sync_cycles
 from tensorflow_ipu.planner.planning import Planner
+from tensorflow_ipu.planner.schedule import PipelineDescription, PipelineSchedule, RecomputationMode
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import pipeline_time
 from tensorflow_ipu.planner.workload import Copy
-from tensorflow_ipu.schedule import (
-    PipelineDescription,
-    PipelineSchedule,
-    RecomputationMode,
-)
 from tests.support.planner import workloads
 from tests.support.planner.priced_workloads import op, pipeline, prices  # noqa: F401
 from tests.support.planner.workloads import Builder

@@ -11,8 +11,8 @@ from tensorflow_ipu.costs.chip import collectives
 from tensorflow_ipu.costs.chip.exchange import host_cycles, network_cycles, streaming_cycles
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.planning import Planner
+from tensorflow_ipu.planner.schedule import PipelineDescription
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.schedule import PipelineDescription
 from tests.support.planner.priced_workloads import op, prices  # noqa: F401
 from tests.support.planner.workloads import Builder
 

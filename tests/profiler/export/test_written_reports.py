@@ -17,11 +17,11 @@ from absl import logging
 from tensorflow_ipu import profiler
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.enums import ExecutionProfileType
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.profiler import report_directory
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.report_data import Executions
+from tensorflow_ipu.runtime import system
 from tests.support.reports import profiled
 
 FILES = {"framework.json", "profile.pop", "report.html", "report.json", "summary.txt", "trace.json"}

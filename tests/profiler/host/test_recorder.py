@@ -14,10 +14,9 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from tensorflow_ipu import profiler
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent as Trace
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.profiler.host.recorder import Recorder
-from tensorflow_ipu.runtime import event_trace, events
+from tensorflow_ipu.runtime import event_trace, events, system
 from tensorflow_ipu.runtime.native import EngineEvent
 from tests.support.reports import profiled, xplanes
 from tests.support.reports.trace_rules import check

@@ -13,8 +13,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.compiler import observers
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import ipu_strategy
+from tensorflow_ipu.runtime import system
 from tests.support.programs import replicas as replica_helpers
 
 SAMPLES = 24

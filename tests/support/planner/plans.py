@@ -17,6 +17,8 @@ from tensorflow_ipu.planner.plan import (
     Timeline,
     Transfer,
 )
+from tensorflow_ipu.planner.schedule import PipelineDescription, PipelineSchedule, build
+from tensorflow_ipu.planner.schedule.timing import Costs, timed
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import (
     INPUT,
@@ -28,12 +30,6 @@ from tensorflow_ipu.planner.workload import (
     Variable,
     Workload,
 )
-from tensorflow_ipu.schedule import (
-    PipelineDescription,
-    PipelineSchedule,
-    build,
-)
-from tensorflow_ipu.schedule.timing import Costs, timed
 
 TILES = 8
 CHIP = chips.get("mk2").with_tiles(TILES)

@@ -9,8 +9,8 @@ import pytest
 from tensorflow_ipu.costs import catalogue
 from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources
 from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.planner.schedule import PipelineDescription, PipelineSchedule
 from tensorflow_ipu.planner.workload import Workload
-from tensorflow_ipu.schedule import PipelineDescription, PipelineSchedule
 from tests.support.planner.workloads import Builder
 
 

@@ -14,10 +14,10 @@ from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.workload import describe
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.keras_layers.pipelining.stage_scope import PipelineStage
 from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.runtime import system
 
 layers = tf.keras.layers
 CLASSES = 10

@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.runtime import system
 
 WIDTH = 12
 # A step, and the variables that it trains.

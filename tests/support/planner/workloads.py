@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tensorflow_ipu import op_names
+from tensorflow_ipu.planner.schedule import PipelineDescription, PipelineSchedule
 from tensorflow_ipu.planner.workload import (
     CONSTANT,
     INPUT,
@@ -20,7 +21,6 @@ from tensorflow_ipu.planner.workload import (
     Variable,
     Workload,
 )
-from tensorflow_ipu.schedule import PipelineDescription, PipelineSchedule
 
 
 class Builder:

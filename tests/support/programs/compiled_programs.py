@@ -14,7 +14,7 @@ from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.configs import flags, translate
 from tensorflow_ipu.configs.ipu_config import IPUConfig
-from tensorflow_ipu.device import attachment, system
+from tensorflow_ipu.runtime import attachment, system
 
 
 @functools.cache

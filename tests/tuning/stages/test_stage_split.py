@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.program import structure
+from tensorflow_ipu.planner.schedule import PipelineSchedule
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import VARIABLE, Variable
 from tensorflow_ipu.profiler import insights
-from tensorflow_ipu.schedule import PipelineSchedule
 from tensorflow_ipu.tuning import what_if
 from tensorflow_ipu.tuning.stages import stage_cut, stage_split
 from tests.support.planner import real_programs

@@ -31,8 +31,8 @@ from tensorflow_ipu.compiler.ir.program import (
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.places import NodePlace, Places, place_of, stage_ipus
 from tensorflow_ipu.frontends.popart.options.planned import ProgramOptions
+from tensorflow_ipu.planner.schedule import PipelineDescription, RecomputationMode
 from tensorflow_ipu.planner.workload import POPART
-from tensorflow_ipu.schedule import PipelineDescription, RecomputationMode
 
 _ACCUMULATOR = "accumulator"
 # Attribute of nodes: the type in which they add products.

@@ -25,8 +25,8 @@ from tensorflow_ipu.compiler.ir.program import (
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.ir import Op, executions
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor, Variable
+from tensorflow_ipu.planner.schedule import PipelineDescription
 from tensorflow_ipu.planner.workload import POPXL
-from tensorflow_ipu.schedule import PipelineDescription
 
 # What the Ir adds to the name of a function or class to make the id of a graph.
 _NUMBERED = re.compile(r"_subgraph\(\d+\).*|_bwd(_\d+)?$|\(\d+\)$")

@@ -17,7 +17,7 @@ from tensorflow_ipu.configs import chips, flags, legacy, poplar_options
 from tensorflow_ipu.configs.enums import DeviceConnectionType, Effect, SelectionOrder
 from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig
 from tensorflow_ipu.configs.proto import ipu_options_pb2
-from tensorflow_ipu.device import system
+from tensorflow_ipu.runtime import system
 
 
 def _here(offset=0):
@@ -607,7 +607,7 @@ def test_threads_may_configure_at_the_same_time():
 def test_tensorflow_is_not_imported():
     program = (
         "import sys\n"
-        "from tensorflow_ipu.device import system\n"
+        "from tensorflow_ipu.runtime import system\n"
         "from tensorflow_ipu.configs import flags, legacy\n"
         "from tensorflow_ipu.configs.ipu_config import IPUConfig\n"
         "config = IPUConfig()\n"

@@ -9,8 +9,8 @@ from typing import Union
 
 import numpy as np
 
-from tensorflow_ipu.schedule.description import Phase, PipelineDescription, members
-from tensorflow_ipu.schedule.table import Schedule, idle_share
+from tensorflow_ipu.planner.schedule.description import Phase, PipelineDescription, members
+from tensorflow_ipu.planner.schedule.table import Schedule, idle_share
 from tensorflow_ipu.util.short_repr import shows
 
 # Cycles of a stage, or of each member of a parallel stage.

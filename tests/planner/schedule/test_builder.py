@@ -7,16 +7,16 @@ from collections import Counter
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from tests.schedule import strategies
 
-from tensorflow_ipu.schedule import (
+from tensorflow_ipu.planner.schedule import (
     Phase,
     PipelineDescription,
     PipelineSchedule,
     RecomputationMode,
     build,
 )
-from tensorflow_ipu.schedule import builder as slots_module
-from tests.schedule import strategies
+from tensorflow_ipu.planner.schedule import builder as slots_module
 
 # --- Stash depths: the closed form, published numbers, and a count in the table ---
 

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorflow_ipu.schedule.description import (
+from tensorflow_ipu.planner.schedule.description import (
     Phase,
     PipelineDescription,
     PipelineSchedule,
     RecomputationMode,
 )
-from tensorflow_ipu.schedule.table import NO_MINI_BATCH, TABLE_TYPE, Schedule
+from tensorflow_ipu.planner.schedule.table import NO_MINI_BATCH, TABLE_TYPE, Schedule
 
 # --- The formula of the slot in which a stage handles a mini-batch, for all schedules ---
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from tests.schedule import strategies
 
-from tensorflow_ipu.schedule import (
+from tensorflow_ipu.planner.schedule import (
     Costs,
     Phase,
     PipelineDescription,
@@ -16,7 +17,6 @@ from tensorflow_ipu.schedule import (
     timed,
     unit_costs,
 )
-from tests.schedule import strategies
 
 _property = settings(derandomize=True, deadline=None, max_examples=100)
 _COSTS = Costs(forward=(1, 2), backward=(3, 4), update=(5, 0.5))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorflow_ipu.schedule.description import Phase, PipelineDescription
+from tensorflow_ipu.planner.schedule.description import Phase, PipelineDescription
 from tensorflow_ipu.util import private_files
 from tensorflow_ipu.util.short_repr import shows
 

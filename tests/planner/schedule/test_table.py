@@ -8,7 +8,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tensorflow_ipu.schedule import PipelineDescription, PipelineSchedule, RecomputationMode, build
+from tensorflow_ipu.planner.schedule import (
+    PipelineDescription,
+    PipelineSchedule,
+    RecomputationMode,
+    build,
+)
 
 _GROUPED = PipelineSchedule.Grouped
 

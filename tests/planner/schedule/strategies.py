@@ -6,11 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from tensorflow_ipu.schedule import (
-    PipelineDescription,
-    PipelineSchedule,
-    RecomputationMode,
-)
+from tensorflow_ipu.planner.schedule import PipelineDescription, PipelineSchedule, RecomputationMode
 
 
 @st.composite

@@ -8,8 +8,9 @@ import json
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
+from tests.schedule import strategies
 
-from tensorflow_ipu.schedule import (
+from tensorflow_ipu.planner.schedule import (
     PipelineDescription,
     PipelineSchedule,
     RecomputationMode,
@@ -17,7 +18,6 @@ from tensorflow_ipu.schedule import (
     check,
     fewest,
 )
-from tests.schedule import strategies
 
 
 @settings(derandomize=True, deadline=None)

@@ -5,8 +5,8 @@
 mini-batches that it can run.
 """
 
-from tensorflow_ipu.schedule.builder import build
-from tensorflow_ipu.schedule.description import (
+from tensorflow_ipu.planner.schedule.builder import build
+from tensorflow_ipu.planner.schedule.description import (
     Phase,
     PipelineDescription,
     PipelineSchedule,
@@ -14,8 +14,8 @@ from tensorflow_ipu.schedule.description import (
     check,
     fewest,
 )
-from tensorflow_ipu.schedule.table import Entry, Schedule
-from tensorflow_ipu.schedule.timing import Costs, Timing, timed, unit_costs
+from tensorflow_ipu.planner.schedule.table import Entry, Schedule
+from tensorflow_ipu.planner.schedule.timing import Costs, Timing, timed, unit_costs
 
 __all__ = [
     "Costs",

@@ -1,1 +1,0 @@
-"""TensorFlow's IPU devices, attached to IPUs of the simulated machine."""
