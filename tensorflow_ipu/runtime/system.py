@@ -66,7 +66,7 @@ def line() -> str:
 
 def _folders() -> list[str]:
     """Returns the folders of this package and of the libraries that are loaded."""
-    files = [__file__.rsplit(f"{os.sep}device{os.sep}", 1)[0] + os.sep]
+    files = [__file__.rsplit(f"{os.sep}runtime{os.sep}", 1)[0] + os.sep]
     for name in packages.LIBRARIES:
         file = getattr(sys.modules.get(name), "__file__", None)
         if file:

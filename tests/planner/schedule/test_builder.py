@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.schedule import strategies
+from tests.planner.schedule import strategies
 
 from tensorflow_ipu.planner.schedule import (
     Phase,

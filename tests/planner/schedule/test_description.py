@@ -8,7 +8,7 @@ import json
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
-from tests.schedule import strategies
+from tests.planner.schedule import strategies
 
 from tensorflow_ipu.planner.schedule import (
     PipelineDescription,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.schedule import strategies
+from tests.planner.schedule import strategies
 
 from tensorflow_ipu.planner.schedule import (
     Costs,
