@@ -7,7 +7,6 @@ from collections import Counter
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.planner.schedule import strategies
 
 from tensorflow_ipu.planner.schedule import (
     Phase,
@@ -17,6 +16,7 @@ from tensorflow_ipu.planner.schedule import (
     build,
 )
 from tensorflow_ipu.planner.schedule import builder as slots_module
+from tests.planner.schedule import strategies
 
 # --- Stash depths: the closed form, published numbers, and a count in the table ---
 

@@ -8,7 +8,6 @@ import json
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
-from tests.planner.schedule import strategies
 
 from tensorflow_ipu.planner.schedule import (
     PipelineDescription,
@@ -18,6 +17,7 @@ from tensorflow_ipu.planner.schedule import (
     check,
     fewest,
 )
+from tests.planner.schedule import strategies
 
 
 @settings(derandomize=True, deadline=None)

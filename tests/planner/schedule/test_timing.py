@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.planner.schedule import strategies
 
 from tensorflow_ipu.planner.schedule import (
     Costs,
@@ -17,6 +16,7 @@ from tensorflow_ipu.planner.schedule import (
     timed,
     unit_costs,
 )
+from tests.planner.schedule import strategies
 
 _property = settings(derandomize=True, deadline=None, max_examples=100)
 _COSTS = Costs(forward=(1, 2), backward=(3, 4), update=(5, 0.5))
