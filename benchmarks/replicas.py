@@ -99,7 +99,7 @@ def configure(ipus: int) -> None:
     """Attaches IPUs, also more than the machine's 16."""
     from tensorflow.python import ipu
 
-    from tensorflow_ipu.device import system
+    from tensorflow_ipu.runtime import system
 
     config = ipu.config.IPUConfig()
     config.auto_select_ipus = ipus
