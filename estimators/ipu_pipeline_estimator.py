@@ -19,10 +19,9 @@ from tensorflow_ipu.estimators.specs import IPUPipelineEstimatorSpec
 from tensorflow_ipu.feeds import ipu_infeed_queue
 from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedQueue, feed_of
 from tensorflow_ipu.hooks import tensorflow_hooks
-from tensorflow_ipu.ops import pipelining_ops
+from tensorflow_ipu.ops import optimizer_steps, pipelining_ops
 from tensorflow_ipu.ops.pipeline import stages, update
 from tensorflow_ipu.ops.pipeline.pipeline_arguments import input_list
-from tensorflow_ipu.training import optimizer_steps
 
 __all__ = ["IPUPipelineEstimator", "IPUPipelineEstimatorSpec"]
 

@@ -10,10 +10,10 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import array_ops, gen_resource_variable_ops, math_ops
 from tensorflow.python.util import deprecation
 
+from tensorflow_ipu.api.accumulators import program_variable
 from tensorflow_ipu.compiler.ir.program import FIFO_ATTRIBUTE
 from tensorflow_ipu.ops import iteration
 from tensorflow_ipu.runtime import native
-from tensorflow_ipu.training.accumulators import program_variable
 
 
 def print_tensor(input: tensor_lib.Tensor, name: str = "") -> ops.Operation:  # noqa: A002

@@ -17,6 +17,7 @@ from tensorflow.python.framework import ops
 from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
+from tensorflow_ipu.api.accumulators import AccumulatorDtype
 from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.compiler.analysis import memory_options
 from tensorflow_ipu.compiler.ir.program import CHECKPOINT_ATTRIBUTE
@@ -26,7 +27,6 @@ from tensorflow_ipu.ops.pipeline import loop, pipeline_arguments
 from tensorflow_ipu.ops.pipeline import pipeline_arguments as _arguments
 from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput, PipelineStageOptions
 from tensorflow_ipu.planner.schedule import PipelineSchedule, RecomputationMode
-from tensorflow_ipu.training.accumulators import AccumulatorDtype
 
 __all__ = [
     "OptimizerFunctionOutput",

@@ -12,7 +12,7 @@ from tensorflow_ipu.compiler.checks.foreign_resources import short_name
 from tensorflow_ipu.keras_layers.optimizers import ipu_optimizer
 from tensorflow_ipu.keras_layers.pipelining import first_use, model_types
 from tensorflow_ipu.keras_layers.pipelining import pipeline_programs as pipelined
-from tensorflow_ipu.training import optimizer_steps
+from tensorflow_ipu.ops import optimizer_steps
 from tensorflow_ipu.versions import keras2
 
 if TYPE_CHECKING:

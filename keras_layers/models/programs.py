@@ -21,8 +21,7 @@ from tensorflow_ipu.keras_layers.models import checks
 from tensorflow_ipu.keras_layers.optimizers import gradient_accumulation, step
 from tensorflow_ipu.keras_layers.pipelining import first_use, stage_scope
 from tensorflow_ipu.keras_layers.pipelining import pipeline_programs as pipelined
-from tensorflow_ipu.ops import grad_util_ops
-from tensorflow_ipu.training import optimizer_steps
+from tensorflow_ipu.ops import grad_util_ops, optimizer_steps
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel

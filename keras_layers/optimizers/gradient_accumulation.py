@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.api.accumulators import AccumulatorDtype, accumulator_dtype
 from tensorflow_ipu.api.gradient_accumulation import (
     MINI_BATCHES,
     GradientAccumulationReductionMethod,
@@ -19,8 +20,7 @@ from tensorflow_ipu.keras_layers.optimizers import step
 from tensorflow_ipu.keras_layers.optimizers.ipu_optimizer import IpuOptimizer, wrapped
 from tensorflow_ipu.keras_layers.optimizers.loss_scaling import ALSOptimizer
 from tensorflow_ipu.keras_layers.registration import registered
-from tensorflow_ipu.training import optimizer_steps
-from tensorflow_ipu.training.accumulators import AccumulatorDtype, accumulator_dtype
+from tensorflow_ipu.ops import optimizer_steps
 from tensorflow_ipu.util.short_repr import shows
 
 # --- Loops ---

@@ -7,8 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.ops import grad_util_ops
-from tensorflow_ipu.training import optimizer_steps
+from tensorflow_ipu.ops import grad_util_ops, optimizer_steps
 
 
 def minimize(

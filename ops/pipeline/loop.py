@@ -13,6 +13,7 @@ from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
 from tensorflow_ipu.api import loops
+from tensorflow_ipu.api.accumulators import accumulator_dtype
 from tensorflow_ipu.api.gradient_accumulation import MiniBatches
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.ir.program import PIPELINE_ATTRIBUTE
@@ -24,7 +25,6 @@ from tensorflow_ipu.ops.pipeline.stages import StageRunner, as_arguments, stage_
 from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput
 from tensorflow_ipu.ops.pipeline.update import WeightUpdate
 from tensorflow_ipu.planner.schedule import PipelineDescription
-from tensorflow_ipu.training.accumulators import accumulator_dtype
 
 
 def build(arguments: PipelineArguments) -> ops.Operation:

@@ -11,6 +11,7 @@ from tensorflow.python.framework import dtypes, ops, tensor_util
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import math_ops
 
+from tensorflow_ipu.api.accumulators import AccumulatorDtype
 from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.compiler.ir import function_nodes
 from tensorflow_ipu.compiler.ir.function_nodes import ALL_IPUS
@@ -18,7 +19,6 @@ from tensorflow_ipu.configs.ranges import INT32, Range
 from tensorflow_ipu.feeds import ipu_infeed_queue, ipu_outfeed_queue
 from tensorflow_ipu.ops.pipeline.types import PipelineStageOptions
 from tensorflow_ipu.planner.schedule import PipelineSchedule, RecomputationMode
-from tensorflow_ipu.training.accumulators import AccumulatorDtype
 
 # --- Stages and their IPUs ---
 

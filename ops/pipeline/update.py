@@ -13,16 +13,16 @@ from tensorflow.python.ops import array_ops
 from tensorflow.python.training import optimizer as v1_optimizer
 from tensorflow.python.util import nest
 
+from tensorflow_ipu.api.accumulators import Accumulator, accumulator_dtype
 from tensorflow_ipu.api.eager import backprop
 from tensorflow_ipu.api.gradient_accumulation import MiniBatches
 from tensorflow_ipu.compiler.ir import function_nodes
 from tensorflow_ipu.compiler.ir.function_nodes import ALL_IPUS
 from tensorflow_ipu.compiler.ir.program import SHARDING_ATTRIBUTE
+from tensorflow_ipu.ops import optimizer_steps
 from tensorflow_ipu.ops.pipeline.pipeline_arguments import PipelineArguments
 from tensorflow_ipu.ops.pipeline.stages import StageRunner, handle_key, stage_scope
 from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput, check_complete
-from tensorflow_ipu.training import optimizer_steps
-from tensorflow_ipu.training.accumulators import Accumulator, accumulator_dtype
 
 # --- Captured gradients ---
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.api.accumulators import Accumulator
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.ops import internal_ops, replication_ops
 from tensorflow_ipu.ops.raw import missing_in
-from tensorflow_ipu.training.accumulators import Accumulator
 
 __all__ = [
     "ipu_fifo",

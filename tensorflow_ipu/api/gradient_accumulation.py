@@ -16,10 +16,10 @@ from tensorflow.python.framework import constant_op, dtypes, indexed_slices, ops
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import cond, control_flow_ops, math_ops
 
+from tensorflow_ipu.api.accumulators import Accumulator, SingleValue
 from tensorflow_ipu.compiler.ir.program import MEMORY_ATTRIBUTE, PHASE_ATTRIBUTE
 from tensorflow_ipu.configs.enums import NamedEnum
 from tensorflow_ipu.configs.ranges import INT32, Range
-from tensorflow_ipu.training.accumulators import Accumulator, SingleValue
 from tensorflow_ipu.util.short_repr import shows
 
 UPDATE_PHASE = "update"

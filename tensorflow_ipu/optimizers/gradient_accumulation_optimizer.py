@@ -12,6 +12,7 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.training import gradient_descent, momentum
 from tensorflow.python.training import optimizer as optimizer_lib
 
+from tensorflow_ipu.api.accumulators import AccumulatorDtype, accumulator_dtype
 from tensorflow_ipu.api.gradient_accumulation import (
     MINI_BATCHES,
     GradientAccumulationReductionMethod,
@@ -23,7 +24,6 @@ from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE
 from tensorflow_ipu.optimizers import ipu_optimizer
 from tensorflow_ipu.optimizers.cross_replica_optimizer import CrossReplicaOptimizer
 from tensorflow_ipu.optimizers.ipu_optimizer import IpuOptimizer
-from tensorflow_ipu.training.accumulators import AccumulatorDtype, accumulator_dtype
 from tensorflow_ipu.util.short_repr import shows
 
 __all__ = [

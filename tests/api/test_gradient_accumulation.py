@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu.api import ipu_compiler, loops, scopes
+from tensorflow_ipu.api import accumulators, ipu_compiler, loops, scopes
+from tensorflow_ipu.api.accumulators import accumulator_dtype
 from tensorflow_ipu.api.gradient_accumulation import (
     GradientAccumulationReductionMethod,
     MiniBatches,
@@ -17,8 +18,6 @@ from tensorflow_ipu.api.gradient_accumulation import (
 from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
-from tensorflow_ipu.training import accumulators
-from tensorflow_ipu.training.accumulators import accumulator_dtype
 from tests.support.models import training
 from tests.support.models.training import tf1
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu.api.accumulators import Accumulator
 from tensorflow_ipu.feeds.native_feeds import (
     ArrayInfeed,
     ArrayOutfeed,
@@ -19,7 +20,6 @@ from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.enums import AnchorReturnTypeId, SyntheticDataMode
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
-from tensorflow_ipu.training.accumulators import Accumulator
 
 
 def to_host(array: np.ndarray, type_: datatypes.Type) -> np.ndarray:

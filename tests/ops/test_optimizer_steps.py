@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu.training import optimizer_steps
+from tensorflow_ipu.ops import optimizer_steps
 
 keras = tf.keras
 FAMILIES = {"new": keras.optimizers, "legacy": keras.optimizers.legacy}
