@@ -44,7 +44,7 @@ SANITIZE ?=
 PACKAGE ?=
 
 # Files that decide what an installation is made of. Changed Python needs no new installation.
-REQUIREMENTS := tensorflow_ipu/versions/releases.py build_backend/requirements.py
+REQUIREMENTS := tensorflow_ipu/import_hook/versions/releases.py build_backend/requirements.py
 INSTALLATION := setup.py pyproject.toml build_backend/tensorflow_ipu_build.py $(REQUIREMENTS)
 CPP_SOURCES = $(shell find native -name '*.cc' -o -name '*.h')
 
@@ -105,7 +105,7 @@ wheel: $(VENV)/.with-release native
 
 # The device and each front end in one process, in about a minute; `MATRIX_ARGS=tests` is all.
 MATRIX_ROWS ?=
-MATRIX_ARGS ?= -m "not process" tests/versions tests/plugin tests/feeds tests/api/test_loops.py \
+MATRIX_ARGS ?= -m "not process" tests/import_hook/versions tests/plugin tests/feeds tests/api/test_loops.py \
 	tests/keras_layers/models/test_fit.py tests/frontends/popart/test_session.py \
 	tests/frontends/popxl/test_session.py \
 	tests/end_to_end/whole_programs/test_results_equal_tensorflow.py

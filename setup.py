@@ -63,7 +63,7 @@ def metadata() -> dict[str, Any]:
     source = (ROOT / "tensorflow_ipu" / "__init__.py").read_text(encoding="utf-8")
     match = re.search(r'^__version__ = "(.+)"$', source, re.MULTILINE)
     version = match[1] if match else ""
-    releases = runpy.run_path(str(ROOT / "tensorflow_ipu" / "versions" / "releases.py"))
+    releases = runpy.run_path(str(ROOT / "tensorflow_ipu/import_hook/versions/releases.py"))
     release = releases["of_version"](TENSORFLOW)
     if release is not None:
         return {

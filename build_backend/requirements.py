@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def table() -> dict[str, Any]:
     """Returns the table of releases; importing the package is not possible before it is built."""
-    return runpy.run_path(str(ROOT / "tensorflow_ipu" / "versions" / "releases.py"))
+    return runpy.run_path(str(ROOT / "tensorflow_ipu/import_hook/versions/releases.py"))
 
 
 def supported(releases: dict[str, Any]) -> str:

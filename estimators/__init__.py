@@ -1,5 +1,5 @@
 """Estimators that train, evaluate and predict on IPUs."""
 
-from tensorflow_ipu.versions import estimators as _versions
+from tensorflow_ipu.import_hook.versions import estimators as _versions
 
 _versions.require()

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import tensor_util
 
-from tensorflow_ipu.versions import keras2
+from tensorflow_ipu.import_hook.versions import keras2
 
 keras_tensor = keras2.module("engine.keras_tensor")
 

@@ -27,8 +27,8 @@ from tensorflow.python.util import tf_stack
 
 from tensorflow_ipu.compiler import source_map
 from tensorflow_ipu.compiler.source_map import SourceLocation
+from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers.patching import Patch
-from tensorflow_ipu.versions import keras2
 
 base_layer = keras2.module("engine.base_layer")
 base_layer_utils = keras2.module("engine.base_layer_utils")

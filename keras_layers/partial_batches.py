@@ -14,8 +14,8 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.python.ops import cond_v2
 
+from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers import model_state
-from tensorflow_ipu.versions import keras2
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel

@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler import current_scope, strategy_scope
 from tensorflow_ipu.compiler.checks.foreign_resources import short_name
+from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers.optimizers import ipu_optimizer
 from tensorflow_ipu.keras_layers.pipelining import first_use, model_types
 from tensorflow_ipu.keras_layers.pipelining import pipeline_programs as pipelined
 from tensorflow_ipu.ops import optimizer_steps
-from tensorflow_ipu.versions import keras2
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel

@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.util.notices import warn_once
-from tensorflow_ipu.versions import keras2
 
 # --- Generators and sequences ---
 

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.api.eager import backprop
+from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers import layer_lines
 from tensorflow_ipu.keras_layers.models import checks, fit_evaluate_predict, programs, saving
 from tensorflow_ipu.keras_layers.models.model_options import OptionSetters
@@ -17,7 +18,6 @@ from tensorflow_ipu.keras_layers.pipelining import validation
 from tensorflow_ipu.keras_layers.pipelining.extension import PipelinedModel
 from tensorflow_ipu.keras_layers.pipelining.model_types import PipelinedSequential
 from tensorflow_ipu.util.short_repr import shows
-from tensorflow_ipu.versions import keras2
 
 __all__ = [
     "FunctionalExtension",

@@ -11,13 +11,13 @@ from absl import logging
 
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.feeds import common
+from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers.models import checks, execution, padding, programs
 from tensorflow_ipu.keras_layers.models import data as data_lib
 from tensorflow_ipu.keras_layers.models import steps as steps_lib
 from tensorflow_ipu.keras_layers.models.data import Data
 from tensorflow_ipu.keras_layers.models.execution import Delivery, Hooks, Runner
 from tensorflow_ipu.keras_layers.models.steps import Steps
-from tensorflow_ipu.versions import keras2
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel

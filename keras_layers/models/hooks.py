@@ -29,13 +29,13 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.compiler import strategy_scope
+from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers import layer_lines
 from tensorflow_ipu.keras_layers.models import checks, extension, saving
 from tensorflow_ipu.keras_layers.models.model_options import OptionSetters
 from tensorflow_ipu.keras_layers.models.serving import Serving
 from tensorflow_ipu.keras_layers.patching import Patch, Patches
 from tensorflow_ipu.keras_layers.pipelining.extension import PipelinedModel
-from tensorflow_ipu.versions import keras2
 
 base_preprocessing_layer = keras2.module("engine.base_preprocessing_layer")
 compile_utils = keras2.module("engine.compile_utils")

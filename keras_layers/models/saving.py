@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Any
 from absl import logging
 
 from tensorflow_ipu.compiler import strategy_scope
+from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers.models.model_options import (
     CONFIG_KEYS,
     OWN_CONFIG_KEYS,
     ModelOptions,
 )
 from tensorflow_ipu.keras_layers.pipelining import extension as pipelining
-from tensorflow_ipu.versions import keras2
 
 sequential = keras2.module("engine.sequential")
 training = keras2.module("engine.training")

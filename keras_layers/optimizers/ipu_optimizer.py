@@ -9,10 +9,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers.registration import registered
 from tensorflow_ipu.ops import optimizer_steps
 from tensorflow_ipu.util.short_repr import Shown, shows
-from tensorflow_ipu.versions import keras2
 
 # --- Generations of Keras's optimizers ---
 

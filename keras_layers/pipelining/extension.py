@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers import dimensions, model_state
 from tensorflow_ipu.keras_layers.pipelining import assignment, listing, model_types, validation
-from tensorflow_ipu.versions import keras2
 
 # --- Summary ---
 

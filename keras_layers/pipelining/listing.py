@@ -6,10 +6,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers import model_state
 from tensorflow_ipu.keras_layers.model_state import LayerGraph, node_index
 from tensorflow_ipu.keras_layers.pipelining import assignment, model_types, stage_scope
-from tensorflow_ipu.versions import keras2
 
 base_layer = keras2.module("engine.base_layer")
 functional_lib = keras2.module("engine.functional")

@@ -8,10 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers import model_state
 from tensorflow_ipu.keras_layers.model_state import LayerGraph, post_order
 from tensorflow_ipu.keras_layers.pipelining import assignment, stage_scope
-from tensorflow_ipu.versions import keras2
 
 functional_lib = keras2.module("engine.functional")
 sequential_lib = keras2.module("engine.sequential")

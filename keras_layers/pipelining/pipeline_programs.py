@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from tensorflow_ipu.feeds.ipu_infeed_queue import feed_of
+from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers import model_state, partial_batches
 from tensorflow_ipu.keras_layers.optimizers import gradient_accumulation
 from tensorflow_ipu.keras_layers.pipelining import listing, model_types, validation
 from tensorflow_ipu.keras_layers.pipelining.stages import Finish, StageFunctions
 from tensorflow_ipu.ops import internal_ops, pipelining_ops
-from tensorflow_ipu.versions import keras2
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tensorflow_ipu.compiler import strategy_scope
+from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers.patching import Patch, Patches
 from tensorflow_ipu.util.short_repr import shows
-from tensorflow_ipu.versions import keras2
 
 # --- Patches of Keras ---
 

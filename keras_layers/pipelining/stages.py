@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers import layer_lines
 from tensorflow_ipu.keras_layers.pipelining.layer_calls import (
     LayerCall,
@@ -16,7 +17,6 @@ from tensorflow_ipu.keras_layers.pipelining.layer_calls import (
     StageTensor,
     input_tensors,
 )
-from tensorflow_ipu.versions import keras2
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel

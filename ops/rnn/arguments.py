@@ -9,7 +9,7 @@ from typing import Any, Union
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu.versions import packages
+from tensorflow_ipu.import_hook.versions import packages
 
 # --- Activation functions ---
 

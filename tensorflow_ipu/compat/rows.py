@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tensorflow_ipu.versions import legacy_keras
+from tensorflow_ipu.import_hook.versions import legacy_keras
 
 
 class Name(NamedTuple):

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tensorflow.python.util import tf_stack
 
+from tensorflow_ipu.import_hook.versions import packages
 from tensorflow_ipu.runtime import notebook
 from tensorflow_ipu.util.short_repr import shows
-from tensorflow_ipu.versions import packages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -19,11 +19,11 @@ from tensorflow_ipu.compiler import launch, strategy_scope, trace
 from tensorflow_ipu.compiler.strategy_scope import DeviceStrategy
 from tensorflow_ipu.feeds import ipu_infeed_queue
 from tensorflow_ipu.hooks import tensorflow_hooks
+from tensorflow_ipu.import_hook.versions import legacy_keras
 from tensorflow_ipu.keras_layers import keras3_models as keras3
 from tensorflow_ipu.ops import cross_replica_ops
 from tensorflow_ipu.runtime import process
 from tensorflow_ipu.util.short_repr import shows
-from tensorflow_ipu.versions import legacy_keras
 
 __all__ = ["IPUStrategy", "IPUStrategyV1"]
 

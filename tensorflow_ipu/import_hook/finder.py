@@ -61,7 +61,7 @@ ROOTS = {
 
 # Modules whose import does not mean that the program uses IPUs: pytest loads its plugin wherever it
 # is installed. The others are loaded together with a program's use.
-_NO_USE = (KERAS_IPU, PACKAGE + ".pytest_plugin", PACKAGE + ".versions")
+_NO_USE = (KERAS_IPU, PACKAGE + ".pytest_plugin", PACKAGE + ".import_hook.versions")
 
 # Prefixes of the names that the finder examines; others pass at once.
 _BEGINNINGS = (
@@ -247,7 +247,7 @@ def _use(fullname: str) -> None:
         return
     if KERAS_IPU.startswith(fullname + "."):  # a package that is imported for it
         return
-    if fullname.startswith(_NO_USE) and fullname != PACKAGE + ".versions.keras2":
+    if fullname.startswith(_NO_USE) and fullname != PACKAGE + ".import_hook.versions.keras2":
         return
     import importlib
 
@@ -258,7 +258,7 @@ def _use(fullname: str) -> None:
 
 def _complete(tensorflow: "Any") -> None:
     """Adds Keras 2 and Estimators, which programs for IPUs expect, to a newer TensorFlow."""
-    from tensorflow_ipu.versions import estimators, legacy_keras
+    from tensorflow_ipu.import_hook.versions import estimators, legacy_keras
 
     legacy_keras.select(tensorflow)
     estimators.provide(tensorflow)
@@ -283,7 +283,7 @@ def _check_release(path: "Optional[Sequence[str]]") -> None:
     if spec is not None and spec.origin is not None:
         from pathlib import Path
 
-        from tensorflow_ipu.versions import built_for
+        from tensorflow_ipu.import_hook.versions import built_for
 
         built_for.check(Path(spec.origin).parent)
 

@@ -15,6 +15,7 @@ from absl import logging
 from tensorflow_ipu.compiler import cache, observers
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.configs.poplar_options import SHOWN_LAUNCHES
+from tensorflow_ipu.import_hook.versions import packages as installed
 from tensorflow_ipu.profiler import report_directory
 from tensorflow_ipu.profiler.host.activity import HostActivity
 from tensorflow_ipu.profiler.host.recorder import Recorder
@@ -24,7 +25,6 @@ from tensorflow_ipu.profiler.report_directory import ReportOptions
 from tensorflow_ipu.runtime import native
 from tensorflow_ipu.util import private_files
 from tensorflow_ipu.util.short_repr import shows
-from tensorflow_ipu.versions import packages as installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

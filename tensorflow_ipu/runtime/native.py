@@ -15,8 +15,8 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import errors
 
+from tensorflow_ipu.import_hook.versions import built_for
 from tensorflow_ipu.runtime import interpreter, process, system
-from tensorflow_ipu.versions import built_for
 
 # Called with the address of a request.
 Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)

@@ -21,11 +21,11 @@ from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig, attach_with
 from tensorflow_ipu.configs.machine import MOST_IPUS, Machine, selection_permutation
 from tensorflow_ipu.configs.proto import ipu_options_pb2
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
+from tensorflow_ipu.import_hook.versions import packages
 from tensorflow_ipu.runtime import process
 from tensorflow_ipu.runtime.attachment import AttachedDevice, System, ipus_reserved
 from tensorflow_ipu.util import errors
 from tensorflow_ipu.util.notices import warn_once
-from tensorflow_ipu.versions import packages
 
 __all__ = [
     "AttachedDevice",

@@ -13,9 +13,9 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import keras as ipu_keras
 from tensorflow_ipu.compiler import cache
+from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.profiler.export import html_page
 from tensorflow_ipu.profiler.report import Report
-from tensorflow_ipu.versions import keras2
 from tests.support.checkout.source_lines import place_of, short_place_of
 from tests.support.models import keras_models
 

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from tensorflow_ipu.versions.releases import RELEASES, Release, default_for, newest_for
+from tensorflow_ipu.import_hook.versions.releases import RELEASES, Release, default_for, newest_for
 
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 

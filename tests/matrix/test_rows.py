@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tensorflow_ipu.versions.releases import RELEASES
+from tensorflow_ipu.import_hook.versions.releases import RELEASES
 from tests.matrix import rows
 
 HERE = "{}.{}".format(*sys.version_info[:2])

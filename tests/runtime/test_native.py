@@ -8,8 +8,8 @@ import types
 import pytest
 import tensorflow as tf
 
+from tensorflow_ipu.import_hook.versions import built_for
 from tensorflow_ipu.runtime import native
-from tensorflow_ipu.versions import built_for
 
 # Without what it remembers.
 LOAD = native.load.__wrapped__

@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tensorflow_ipu.versions import built_for
+from tensorflow_ipu.import_hook.versions import built_for
 
 # --- Findings ---
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tensorflow_ipu.cli.diagnosis import checks
 from tensorflow_ipu.cli.diagnosis.checks import REINSTALL, Finding, Level
 from tensorflow_ipu.cli.diagnosis.probe import MARK, PRODUCT, STEPS
-from tensorflow_ipu.versions import legacy_keras
+from tensorflow_ipu.import_hook.versions import legacy_keras
 
 # --- Process of the probe ---
 

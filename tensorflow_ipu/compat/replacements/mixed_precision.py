@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.versions import keras2
+from tensorflow_ipu.import_hook.versions import keras2
 
 __all__ = [
     "DynamicLossScale",

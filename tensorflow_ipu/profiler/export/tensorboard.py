@@ -15,6 +15,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
+from tensorflow_ipu.import_hook.versions import packages as installed
 from tensorflow_ipu.planner.plan import IpuMemory
 from tensorflow_ipu.planner.time.items import IDLE
 from tensorflow_ipu.profiler.export import text_report
@@ -23,7 +24,6 @@ from tensorflow_ipu.profiler.export.trace import chip, host_events
 from tensorflow_ipu.profiler.export.trace.slices import MOST_SLICES, Slice, Track
 from tensorflow_ipu.profiler.report_data import ReportData
 from tensorflow_ipu.util import private_files
-from tensorflow_ipu.versions import packages as installed
 
 if TYPE_CHECKING:
     from tensorflow_ipu.profiler.host.activity import HostActivity

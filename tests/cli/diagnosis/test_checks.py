@@ -15,7 +15,7 @@ import pytest
 from tensorflow_ipu.cli.diagnosis import checks
 from tensorflow_ipu.cli.diagnosis import checks as packages_lib
 from tensorflow_ipu.cli.diagnosis.checks import Level
-from tensorflow_ipu.versions import built_for
+from tensorflow_ipu.import_hook.versions import built_for
 
 NEEDED = ("tensorflow<2.16,>=2.15", "numpy<2,>=1.23.5", 'pytest>=8; extra == "test"')
 

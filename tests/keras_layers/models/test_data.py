@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 from absl import logging
 
+from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers.models import data as data_lib
 from tensorflow_ipu.keras_layers.models.data import Data
-from tensorflow_ipu.versions import keras2
 from tests.support.models import keras_models
 from tests.support.models.keras_models import (
     BATCH,

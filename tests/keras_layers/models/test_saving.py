@@ -14,10 +14,10 @@ import tensorflow as tf
 from absl import logging
 
 from tensorflow_ipu.distributed import ipu_strategy
+from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers.models import saving
 from tensorflow_ipu.keras_layers.models.extension import ModelExtension
 from tensorflow_ipu.keras_layers.models.model_options import CONFIG_KEYS, ModelOptions
-from tensorflow_ipu.versions import keras2
 from tests.support.programs import replicas
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
+from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers.pipelining import stage_scope
 from tensorflow_ipu.keras_layers.pipelining.stage_scope import PipelineStage
-from tensorflow_ipu.versions import keras2
 from tests.support.models import keras_pipelines
 
 base_layer = keras2.module("engine.base_layer")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from tensorflow_ipu.versions import releases
+from tensorflow_ipu.import_hook.versions import releases
 
 _FOUND = importlib.util.find_spec("tensorflow")
 #: The version of the installed TensorFlow, which tests of pages do not load.

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import tensorflow_ipu
-from tensorflow_ipu.versions import built_for, releases
+from tensorflow_ipu.import_hook.versions import built_for, releases
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 HERE = metadata.version("tensorflow")
 VERSION = tensorflow_ipu.__version__
 PYTHON = ".".join(map(str, sys.version_info[:3]))
@@ -132,7 +132,7 @@ def test_what_mends_it_is_said(monkeypatch, tmp_path, library, here, python, lin
 
 
 def test_in_a_checkout_it_is_built_again(monkeypatch):
-    place = ROOT / "tensorflow_ipu" / "versions" / "built_for.py"  # here it may be installed
+    place = ROOT / "tensorflow_ipu/import_hook/versions/built_for.py"  # here it may be installed
     monkeypatch.setattr(built_for, "__file__", str(place))
     message = built_for.mismatch("2.18.1", "2.20.0")
     assert f"pip install --no-deps -e {ROOT}." in message

@@ -12,9 +12,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from tensorflow_ipu.versions import releases
+from tensorflow_ipu.import_hook.versions import releases
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PRINT_REQUIREMENTS = [sys.executable, str(ROOT / "build_backend" / "requirements.py")]
 PYTHONS = [(3, minor) for minor in range(7, 16)]
 # Releases of NumPy and protobuf at which some TensorFlow begins or ends.

@@ -7,7 +7,7 @@ import types
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu.versions import keras2
+from tensorflow_ipu.import_hook.versions import keras2
 
 
 def test_the_package_is_that_of_tf_keras():

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tensorflow_ipu.versions import releases
+from tensorflow_ipu.import_hook.versions import releases
 
 #: TensorFlow's environment variable, and the values of it that mean Keras 2.
 VARIABLE = "TF_USE_LEGACY_KERAS"

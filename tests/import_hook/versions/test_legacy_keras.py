@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from tensorflow_ipu.versions import legacy_keras
+from tensorflow_ipu.import_hook.versions import legacy_keras
 from tests.support.checkout.versions import needs_tensorflow
 
 KERAS_3 = needs_tensorflow(">=2.16", "tf.keras is Keras 2 in any program")

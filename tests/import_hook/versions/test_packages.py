@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 
 from tensorflow_ipu import profiler
-from tensorflow_ipu.versions import packages
+from tensorflow_ipu.import_hook.versions import packages
 
 
 def test_tensorboard_is_found() -> None:

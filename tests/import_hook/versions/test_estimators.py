@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from tensorflow_ipu.versions import estimator_training, estimators
+from tensorflow_ipu.import_hook.versions import estimator_training, estimators
 from tests.support.checkout.versions import needs_tensorflow
 
 DROPPED = needs_tensorflow(">=2.16", "TensorFlow itself has Estimators")

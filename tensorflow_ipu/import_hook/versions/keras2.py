@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.versions import legacy_keras
+from tensorflow_ipu.import_hook.versions import legacy_keras
 
 
 def package() -> str:

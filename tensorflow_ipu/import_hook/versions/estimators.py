@@ -64,7 +64,7 @@ def require() -> None:
 
 def _stand_in_for_dropped_modules() -> None:
     """Registers replacements of the dropped modules that the package imports."""
-    training = importlib.import_module("tensorflow_ipu.versions.estimator_training")
+    training = importlib.import_module("tensorflow_ipu.import_hook.versions.estimator_training")
     sys.modules.setdefault("tensorflow.python.distribute.estimator_training", training)
     for name in _FOR_TPUS:
         full = f"tensorflow.python.tpu.{name}"

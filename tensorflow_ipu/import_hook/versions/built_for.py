@@ -13,7 +13,7 @@ import sysconfig
 from importlib import metadata
 from pathlib import Path
 
-from tensorflow_ipu.versions import releases
+from tensorflow_ipu.import_hook.versions import releases
 
 LIBRARY = "libtensorflow_ipu.so"
 #: One line, which native/Makefile writes: the version of TensorFlow.
@@ -90,7 +90,7 @@ def installation(tensorflow: str) -> str:
     Returns:
         The line; "" if there is no library for this release.
     """
-    checkout = Path(__file__).resolve().parents[2]
+    checkout = Path(__file__).resolve().parents[3]
     if releases.of_version(tensorflow) is None:
         return ""
     if (checkout / "setup.py").exists():
