@@ -11,6 +11,7 @@ import tensorflow as tf
 from tensorflow.python.autograph.core import ag_ctx
 from tensorflow.python.util import function_utils
 
+from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.estimators import arguments, base, specs
 from tensorflow_ipu.estimators import metrics as _evaluation
 from tensorflow_ipu.estimators.input import Batches
@@ -18,7 +19,6 @@ from tensorflow_ipu.estimators.ipu_run_config import RunConfig
 from tensorflow_ipu.estimators.specs import IPUPipelineEstimatorSpec
 from tensorflow_ipu.feeds import ipu_infeed_queue
 from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedQueue, feed_of
-from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops import optimizer_steps, pipelining_ops
 from tensorflow_ipu.ops.pipeline import stages, update
 from tensorflow_ipu.ops.pipeline.pipeline_arguments import input_list

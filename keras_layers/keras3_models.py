@@ -15,8 +15,8 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import loops
 from tensorflow_ipu.compiler import strategy_scope
+from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.feeds import native_feeds
-from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.runtime import system
 from tensorflow_ipu.util.notices import warn_once
 

@@ -22,8 +22,8 @@ from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler import current_scope, trace
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.fingerprint import fingerprint
+from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.compiler.ir.program import OUTLINED_PREFIX, Program, called_functions
-from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops import grad_util_ops
 
 __all__ = ["function", "outlined_function"]

@@ -12,8 +12,8 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import errors, ops
 
 from tensorflow_ipu.compiler.checks import refusals
+from tensorflow_ipu.compiler.hooks import gradient_hooks, tensorflow_hooks
 from tensorflow_ipu.compiler.ir.program import MULTI_CONV_ATTRIBUTE
-from tensorflow_ipu.hooks import gradient_hooks, tensorflow_hooks
 
 _CONVOLUTIONS = frozenset(
     """

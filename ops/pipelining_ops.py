@@ -20,9 +20,9 @@ from tensorflow.python.util import nest
 from tensorflow_ipu.api.accumulators import AccumulatorDtype
 from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.compiler.analysis import memory_options
+from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.compiler.ir.program import CHECKPOINT_ATTRIBUTE
 from tensorflow_ipu.configs.ranges import COUNT
-from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops.pipeline import loop, pipeline_arguments
 from tensorflow_ipu.ops.pipeline import pipeline_arguments as _arguments
 from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput, PipelineStageOptions

@@ -11,11 +11,11 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import loops
 from tensorflow_ipu.compiler import launch, strategy_scope
+from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.feeds import common, ipu_infeed_queue, ipu_outfeed_queue
 from tensorflow_ipu.feeds.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue
 from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
-from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.keras_layers import layer_lines, partial_batches
 from tensorflow_ipu.keras_layers.models import checks
 from tensorflow_ipu.keras_layers.optimizers import gradient_accumulation, step

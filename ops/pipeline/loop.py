@@ -16,8 +16,8 @@ from tensorflow_ipu.api import loops
 from tensorflow_ipu.api.accumulators import accumulator_dtype
 from tensorflow_ipu.api.gradient_accumulation import MiniBatches
 from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.compiler.ir.program import PIPELINE_ATTRIBUTE
-from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops import iteration
 from tensorflow_ipu.ops.pipeline import pipeline_arguments
 from tensorflow_ipu.ops.pipeline.pipeline_arguments import PipelineArguments

@@ -11,10 +11,10 @@ from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.ops import array_ops
 
 from tensorflow_ipu.api import scopes
+from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.compiler.ir.function_nodes import ALL_IPUS
 from tensorflow_ipu.compiler.ir.program import STAGE_ATTRIBUTE
 from tensorflow_ipu.feeds import ipu_infeed_queue
-from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops.pipeline.pipeline_arguments import PipelineArguments, Stage, named_ipus
 
 

@@ -12,10 +12,10 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.util import nest
 
 from tensorflow_ipu.api import sharding
+from tensorflow_ipu.compiler.hooks import gradient_hooks
 from tensorflow_ipu.compiler.ir import function_graphs
 from tensorflow_ipu.compiler.ir.function_nodes import sharding_attribute
 from tensorflow_ipu.compiler.ir.program import SHARDING_ATTRIBUTE
-from tensorflow_ipu.hooks import gradient_hooks
 from tensorflow_ipu.util import linear_partition
 from tensorflow_ipu.util.notices import warn_once
 

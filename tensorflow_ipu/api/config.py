@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.configs.attributes import AttributeMetadata
 from tensorflow_ipu.configs.enums import (
     DeviceConnectionType,
@@ -13,7 +14,6 @@ from tensorflow_ipu.configs.enums import (
 )
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.legacy import KeyId, VerificationOptions
-from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.runtime.system import (
     configure_ipu_system,
     get_ipu_config,

@@ -14,7 +14,7 @@ from tensorflow.python.util import nest
 from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.compiler import launch as launch_lib
 from tensorflow_ipu.compiler import trace as trace_lib
-from tensorflow_ipu.hooks import tensorflow_hooks
+from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 
 __all__ = ["compile"]
 

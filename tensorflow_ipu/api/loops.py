@@ -11,9 +11,9 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import array_ops, math_ops, tensor_array_ops
 from tensorflow.python.ops import while_loop as tf_while_loop
 
+from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.configs.ranges import INT32, Range
 from tensorflow_ipu.feeds.ipu_infeed_queue import IPUInfeedQueue, element_arguments, feed_of
-from tensorflow_ipu.hooks import tensorflow_hooks
 
 tensorflow_hooks.install()
 

@@ -14,6 +14,7 @@ from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.ops import variable_scope
 
 from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.compiler.hooks import gradient_hooks, tensorflow_hooks
 from tensorflow_ipu.compiler.ir import function_nodes
 from tensorflow_ipu.compiler.ir.program import (
     FRONTEND_ATTRIBUTE,
@@ -21,7 +22,6 @@ from tensorflow_ipu.compiler.ir.program import (
     SHARDING_ATTRIBUTE,
 )
 from tensorflow_ipu.configs import enums
-from tensorflow_ipu.hooks import gradient_hooks, tensorflow_hooks
 
 tensorflow_hooks.install()
 

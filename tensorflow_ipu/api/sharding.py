@@ -10,8 +10,8 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import ops
 from tensorflow.python.framework import tensor as tensor_lib
 
+from tensorflow_ipu.compiler.hooks import gradient_hooks, tensorflow_hooks
 from tensorflow_ipu.compiler.ir.program import SHARDING_ATTRIBUTE
-from tensorflow_ipu.hooks import gradient_hooks, tensorflow_hooks
 
 _COLOCATION = "_class"
 _LOCATION = b"loc:@"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.distribute import distribute_lib
 from tensorflow.python.framework import ops
 
 from tensorflow_ipu.compiler import current_scope
+
+_IteratorFactory = Callable[[dataset_ops.DatasetV2], Iterator[Any]]
 
 # Whether reductions of the strategy are to be done: see `without_reductions`.
 _reducing: contextvars.ContextVar[bool] = contextvars.ContextVar("ipu_reducing", default=True)
@@ -34,6 +37,7 @@ class DeviceStrategy:
         enable_dataset_iterators: see `IPUStrategy`.
         enable_keras_extensions: see `IPUStrategy`.
         enable_custom_train_step: see `IPUStrategy`.
+        make_iterator: makes an iterator of a dataset that programs on the device read.
     """
 
     def __init__(
@@ -42,11 +46,13 @@ class DeviceStrategy:
         enable_dataset_iterators: bool,
         enable_keras_extensions: bool,
         enable_custom_train_step: bool,
+        make_iterator: _IteratorFactory,
     ) -> None:
         self._ipu_device = ipu_device
         self._enable_dataset_iterators = enable_dataset_iterators
         self._enable_keras_extensions = enable_keras_extensions
         self._enable_custom_train_step = enable_custom_train_step
+        self._make_iterator = make_iterator
 
     @property
     def enable_dataset_iterators(self) -> bool:
@@ -99,10 +105,12 @@ def same_device(strategy: Any, other: Any) -> bool:
     return first is not None and first == second
 
 
-def makes_iterators() -> bool:
-    """Returns whether `iter(dataset)` returns an iterator for programs on the device."""
+def iterator_factory() -> _IteratorFactory | None:
+    """Returns the function that makes the iterator of `iter(dataset)` for programs, if any does."""
     strategy = current()
-    return strategy is not None and strategy.enable_dataset_iterators and not _reading_on_host.get()
+    if strategy is None or not strategy.enable_dataset_iterators or _reading_on_host.get():
+        return None
+    return strategy._make_iterator
 
 
 @contextlib.contextmanager

@@ -16,9 +16,9 @@ from tensorflow.python.util import nest
 
 from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler import launch, strategy_scope, trace
+from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.compiler.strategy_scope import DeviceStrategy
 from tensorflow_ipu.feeds import ipu_infeed_queue
-from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.import_hook.versions import legacy_keras
 from tensorflow_ipu.keras_layers import keras3_models as keras3
 from tensorflow_ipu.ops import cross_replica_ops
@@ -166,6 +166,7 @@ class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1, DeviceStrategy):
             enable_dataset_iterators,
             enable_keras_extensions,
             enable_custom_train_step,
+            ipu_infeed_queue.make_owned_iterator,
         )
 
     __repr__ = shows(

@@ -11,8 +11,8 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.training import optimizer as optimizer_lib
 
 from tensorflow_ipu.api import sharding
+from tensorflow_ipu.compiler.hooks import gradient_hooks
 from tensorflow_ipu.compiler.ir.program import SHARDING_ATTRIBUTE
-from tensorflow_ipu.hooks import gradient_hooks
 from tensorflow_ipu.optimizers import ipu_optimizer
 
 

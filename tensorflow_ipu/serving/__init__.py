@@ -25,7 +25,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tensorflow_ipu.hooks import tensorflow_hooks
+from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.serving import exported_programs
 from tensorflow_ipu.serving.export import ExportRequest, Flow, export, predict_arguments
 from tensorflow_ipu.serving.exported_programs import ExportedStages

@@ -21,7 +21,7 @@ from tensorflow_ipu.api.ipu_compiler import Results
 from tensorflow_ipu.compiler import current_scope, strategy_scope
 from tensorflow_ipu.compiler import trace as trace_lib
 from tensorflow_ipu.compiler.cluster import Cluster
-from tensorflow_ipu.hooks import tensorflow_hooks
+from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.serving import application, application_file, host_step
 
 __all__ = ["experimental_application_compile_op"]

@@ -15,9 +15,9 @@ from tensorflow.python.util import nest
 from tensorflow_ipu.api import loops, scopes
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.feeds.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue
 from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedQueue
-from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.ops.pipeline.pipeline_arguments import Stage, stage_devices, stage_list
 from tensorflow_ipu.ops.pipeline.stages import as_arguments

@@ -16,11 +16,11 @@ from tensorflow.python.util import nest
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.resource_uses import find
 from tensorflow_ipu.compiler.strategy_scope import without_reductions
 from tensorflow_ipu.feeds import common
-from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.serving.arguments import Arguments
 
 # Prefixes of ops that exchange data with objects that do not exist in a server.

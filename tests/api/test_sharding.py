@@ -15,9 +15,9 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow_ipu.api import ipu_compiler, loops, scopes, sharding
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache
+from tensorflow_ipu.compiler.hooks import gradient_hooks
 from tensorflow_ipu.compiler.ir import function_nodes as compiler_sharding
 from tensorflow_ipu.compiler.ir.program import Program
-from tensorflow_ipu.hooks import gradient_hooks
 
 tf1 = tf.compat.v1
 X = np.array([1.0, 2.0, 3.0, 4.0], np.float32)

@@ -46,8 +46,8 @@ from tensorflow_ipu.compiler import (
     strategy_scope,
     trace,
 )
+from tensorflow_ipu.compiler.hooks import gradient_hooks
 from tensorflow_ipu.compiler.ir import program
-from tensorflow_ipu.hooks import gradient_hooks
 from tensorflow_ipu.runtime import interpreter, native, process, system
 
 
@@ -206,11 +206,10 @@ def _hook_datasets() -> None:
 
     @functools.wraps(iterate)
     def iterate_on_ipu(self: dataset_ops.DatasetV2) -> Iterator[Any]:
-        if not strategy_scope.makes_iterators() or not context.executing_eagerly():
+        make_iterator = strategy_scope.iterator_factory()
+        if make_iterator is None or not context.executing_eagerly():
             return iterate(self)
-        from tensorflow_ipu.feeds import ipu_infeed_queue
-
-        return ipu_infeed_queue.make_owned_iterator(self)
+        return make_iterator(self)
 
     dataset_class.__iter__ = iterate_on_ipu
 

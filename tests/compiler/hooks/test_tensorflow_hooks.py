@@ -14,8 +14,8 @@ from tensorflow.python.eager.polymorphic_function import polymorphic_function
 
 from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.compiler import cache
+from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.distributed import ipu_strategy
-from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.runtime import system
 from tests.support.checkout.repository import ROOT
 from tests.support.checkout.versions import has_tensorflow
