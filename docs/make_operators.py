@@ -9,9 +9,9 @@ from pathlib import Path
 from tensorflow.core.framework import op_def_pb2
 from tensorflow.python.client import pywrap_tf_session
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.checks import operator_table, supported
 from tensorflow_ipu.runtime import native
+from tensorflow_ipu.util import op_names
 
 _UNBROKEN = "\0"
 

@@ -8,9 +8,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.util import function_utils
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.distributed.instance_strategy import InstanceStrategy
 from tensorflow_ipu.estimators.ipu_run_config import RunConfig
+from tensorflow_ipu.util import op_names
 
 
 def check_config(config: Any, allows_loops: bool) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.ops import float8
 from tensorflow_ipu.ops.float8 import Operand, QuarterTensor, as_bytes, convolution, product
+from tensorflow_ipu.util import op_names
 
 _SCALES = range(-32, 32)
 

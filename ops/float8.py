@@ -9,8 +9,8 @@ from typing import Any, Union
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir import composite_calls
+from tensorflow_ipu.util import op_names
 
 # --- Codes ---
 

@@ -18,13 +18,13 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler import current_scope, trace
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.fingerprint import fingerprint
 from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.compiler.ir.program import OUTLINED_PREFIX, Program, called_functions
 from tensorflow_ipu.ops import grad_util_ops
+from tensorflow_ipu.util import op_names
 
 __all__ = ["function", "outlined_function"]
 

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from tensorflow.compiler.xla import xla_data_pb2
 from tensorflow.core.framework import node_def_pb2
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis import flops
 from tensorflow_ipu.compiler.ir.function_editor import FunctionEditor
 from tensorflow_ipu.compiler.ir.program import FRONTEND_ATTRIBUTE, node_tag
 from tensorflow_ipu.configs import enums
 from tensorflow_ipu.configs.enums import StochasticRoundingBehaviour
 from tensorflow_ipu.runtime.attachment import System
+from tensorflow_ipu.util import op_names
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,6 @@ from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import dtypes, errors, tensor_shape, tensor_util
 from tensorflow.python.ops import handle_data_util
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler import compile as compile_lib
 from tensorflow_ipu.compiler import error_text, observers, placed_clusters, store
 from tensorflow_ipu.compiler.cache import CACHE
@@ -24,6 +23,7 @@ from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.runtime import events, interpreter, native, system
+from tensorflow_ipu.util import op_names
 
 # Held while compiling: one program at a time. A handler of a signal may run a program meanwhile.
 LOCK = threading.RLock()

@@ -22,10 +22,10 @@ from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
 from tensorflow.python.framework import function_def_to_graph, ops
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler import current_scope, requests
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.ir.program import Program, called_functions, input_node
+from tensorflow_ipu.util import op_names
 
 _MARK = "_ipu_served"
 # Attributes of functions: the factory for a device, and the calls made of a trace.

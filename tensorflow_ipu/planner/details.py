@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.planner.memory.details import MemoryDetails, PlacedResident
 from tensorflow_ipu.planner.memory.residents import Resident
@@ -16,6 +15,7 @@ from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.program.fused_maps import FusedMaps
 from tensorflow_ipu.planner.program.resources import costs_of
 from tensorflow_ipu.planner.time.items import Item
+from tensorflow_ipu.util import op_names
 from tensorflow_ipu.util.short_repr import shows
 
 # Numbers of a cost that memory and time rest on.

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.memory.details import TEMPORARIES
 from tensorflow_ipu.planner.workload import Op, Workload
+from tensorflow_ipu.util import op_names
 
 if TYPE_CHECKING:
     from tensorflow_ipu.planner.plan import IpuMemory, LiveBuffer

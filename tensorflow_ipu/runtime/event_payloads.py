@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from tensorflow_ipu import op_names
+from tensorflow_ipu.util import op_names
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -15,12 +15,12 @@ from tensorflow.python.framework import constant_op, dtypes, errors, ops, tensor
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import resource_variable_ops
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler import requests
 from tensorflow_ipu.compiler.analysis import host_evaluation
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.runtime import interpreter, native
+from tensorflow_ipu.util import op_names
 from tensorflow_ipu.util.short_repr import shows
 
 #: Prefix of the names of inputs.

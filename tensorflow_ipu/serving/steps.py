@@ -13,7 +13,6 @@ from tensorflow.python.framework import convert_to_constants, dtypes, ops
 from tensorflow.python.ops import array_ops, resource_variable_ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.hooks import tensorflow_hooks
@@ -22,6 +21,7 @@ from tensorflow_ipu.compiler.ir.resource_uses import find
 from tensorflow_ipu.compiler.strategy_scope import without_reductions
 from tensorflow_ipu.feeds import common
 from tensorflow_ipu.serving.arguments import Arguments
+from tensorflow_ipu.util import op_names
 
 # Prefixes of ops that exchange data with objects that do not exist in a server.
 _NOT_SERVED = ("Infeed", "Outfeed", "HostEmbedding", "IpuLaunch")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tensorflow_ipu import op_names
+from tensorflow_ipu.util import op_names
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("tensorflow_ipu", "configs", "ops", "keras_layers", "estimators")
-TABLE = "tensorflow_ipu/op_names.py"
+TABLE = "tensorflow_ipu/util/op_names.py"
 
 NAMES = frozenset().union(
     op_names.CONTROL_FLOW,

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.chip import collectives
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.tuning import what_if
+from tensorflow_ipu.util import op_names
 from tests.support.planner import workloads
 
 STEP = workloads.training_step(width=64, layers=2)

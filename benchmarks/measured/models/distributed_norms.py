@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.plan import Transfer
 from tensorflow_ipu.planner.workload import Op, Operand, Workload
+from tensorflow_ipu.util import op_names
 
 # End of the name of what gathers statistics.
 _NAME = "statistics_of_group"

@@ -17,9 +17,9 @@ import numpy as np
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import op_def_registry, tensor_util
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.function_graphs import IDENTITY_OPS, invariant_arguments
 from tensorflow_ipu.compiler.ir.program import Program, called_functions, input_node
+from tensorflow_ipu.util import op_names
 
 
 class Tensor(NamedTuple):

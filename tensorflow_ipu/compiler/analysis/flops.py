@@ -27,7 +27,7 @@ from tensorflow.python.framework import ops, tensor_util
 from tensorflow.python.profiler.internal import flops_registry  # noqa: F401
 from tensorflow.python.util import deprecation
 
-from tensorflow_ipu import op_names
+from tensorflow_ipu.util import op_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

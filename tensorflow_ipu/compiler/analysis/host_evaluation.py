@@ -5,9 +5,9 @@ from __future__ import annotations
 from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import op_def_registry
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.target import Target
+from tensorflow_ipu.util import op_names
 
 _ELEMENTWISE = frozenset(
     {"Add", "AddV2", "Sub", "Mul", "Div", "RealDiv", "Maximum", "Minimum", "Neg", "Abs", "Square",

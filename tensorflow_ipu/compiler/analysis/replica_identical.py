@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import op_def_registry
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir import collectives, dataflow, resource_uses
 from tensorflow_ipu.compiler.ir.dataflow import ProgramOp, Summaries
 from tensorflow_ipu.compiler.ir.program import Program
+from tensorflow_ipu.util import op_names
 
 
 class ReplicaFlow(Summaries[ProgramOp, bool]):

@@ -6,8 +6,8 @@ from functools import lru_cache
 
 import tensorflow as tf
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.records import TensorRecord
+from tensorflow_ipu.util import op_names
 
 # Optimizer updates touch as many bytes of each variable as the gradient has, scatter updates as
 # many as their operand. Suffixes of updates that do not read the old value.

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensorflow.python.framework import errors
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE, Program, at_node
 from tensorflow_ipu.compiler.ir.records import OpRecord
+from tensorflow_ipu.util import op_names
 
 if TYPE_CHECKING:
     from tensorflow_ipu.compiler.cluster import Cluster

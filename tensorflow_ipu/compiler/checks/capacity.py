@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from tensorflow.python.framework import dtypes, errors
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler import observers
 from tensorflow_ipu.runtime.attachment import System
+from tensorflow_ipu.util import op_names
 from tensorflow_ipu.util.notices import warn_once
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from tensorflow.core.framework import node_def_pb2, op_def_pb2
 from tensorflow.python.framework import errors, op_def_registry
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.constants import Constants, Tensor, data_inputs
 from tensorflow_ipu.compiler.checks import operator_table
 from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program, host_functions
 from tensorflow_ipu.compiler.source_map import SourceMap
+from tensorflow_ipu.util import op_names
 from tensorflow_ipu.util.notices import warn_once
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import errors
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir import function_nodes
 from tensorflow_ipu.compiler.ir.function_nodes import ALL_IPUS, node_ipus
 from tensorflow_ipu.compiler.ir.program import (
@@ -18,6 +17,7 @@ from tensorflow_ipu.compiler.ir.program import (
     node_tag,
 )
 from tensorflow_ipu.compiler.ir.target import Target
+from tensorflow_ipu.util import op_names
 
 
 def check_collective_inputs(program: Program, target: Target) -> None:

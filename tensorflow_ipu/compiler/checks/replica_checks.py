@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import errors
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.replica_identical import ReplicaFlow
 from tensorflow_ipu.compiler.ir import collectives, dataflow
 from tensorflow_ipu.compiler.ir.dataflow import ProgramOp
 from tensorflow_ipu.compiler.ir.program import Program, functions_run_by, node_tag
 from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.passes import user_ops
+from tensorflow_ipu.util import op_names
 
 
 def check_uniform(program: Program, target: Target) -> None:

@@ -7,11 +7,11 @@ import functools
 from tensorflow.core.framework import node_def_pb2, op_def_pb2, types_pb2
 from tensorflow.python.framework import errors, kernels, op_def_registry
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.checks import operator_table
 from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program, node_tag
 from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.runtime import native
+from tensorflow_ipu.util import op_names
 
 _CALLS_PYTHON = "it calls Python"
 _NO_STRINGS = "the device has no strings"

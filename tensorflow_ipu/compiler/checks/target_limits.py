@@ -5,11 +5,11 @@ from __future__ import annotations
 from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import dtypes, errors
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis import memory_options
 from tensorflow_ipu.compiler.ir import resource_uses
 from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program, node_tag
 from tensorflow_ipu.compiler.ir.target import Target
+from tensorflow_ipu.util import op_names
 
 _LACKING_TYPES = frozenset(
     {types_pb2.DT_DOUBLE, types_pb2.DT_COMPLEX64, types_pb2.DT_COMPLEX128, types_pb2.DT_STRING}

@@ -7,13 +7,13 @@ import collections
 from tensorflow.core.framework import function_pb2
 from tensorflow.python.framework import errors
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir import effects
 from tensorflow_ipu.compiler.ir.program import (
     Program,
     called_functions,
     input_node,
 )
+from tensorflow_ipu.util import op_names
 
 
 def check_structure(program: Program) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from tensorflow.core.framework import node_def_pb2
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import Program, functions_run_by
+from tensorflow_ipu.util import op_names
 
 
 def is_collective(node: node_def_pb2.NodeDef) -> bool:

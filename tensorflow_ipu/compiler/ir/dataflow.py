@@ -16,9 +16,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from tensorflow.core.framework import function_pb2, node_def_pb2
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.function_nodes import result_names, topological
 from tensorflow_ipu.compiler.ir.program import Program, functions_run_by
+from tensorflow_ipu.util import op_names
 
 
 class FlowOp(Protocol):

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import op_def_registry
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.collectives import functions_with_collectives
 from tensorflow_ipu.compiler.ir.program import Program, functions_run_by, input_node
+from tensorflow_ipu.util import op_names
 
 
 def of_op(node: node_def_pb2.NodeDef) -> bool:

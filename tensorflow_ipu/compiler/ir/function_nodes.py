@@ -11,13 +11,13 @@ from tensorflow.compiler.xla import xla_data_pb2
 from tensorflow.core.framework import attr_value_pb2, node_def_pb2
 from tensorflow.python.framework import errors, op_def_registry
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import (
     PIPELINE_ATTRIBUTE,
     SHARDING_ATTRIBUTE,
     Program,
     node_tag,
 )
+from tensorflow_ipu.util import op_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from tensorflow.core.framework import function_pb2, node_def_pb2, types_pb2
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import Program, called_functions, input_node
+from tensorflow_ipu.util import op_names
 
 # Identity of a resource: ("argument", index), ("node", function, node) or ("feed", id).
 Resource = tuple[object, ...]

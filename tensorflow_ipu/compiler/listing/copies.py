@@ -26,7 +26,6 @@ from typing import NamedTuple, Union
 
 import tensorflow as tf
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.dataflow import Fixpoint, Function
 from tensorflow_ipu.compiler.ir.records import (
     ArgumentSpec,
@@ -36,6 +35,7 @@ from tensorflow_ipu.compiler.ir.records import (
     OpRecord,
     TensorRecord,
 )
+from tensorflow_ipu.util import op_names
 from tensorflow_ipu.util.text import aligned, human_bytes
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.compiler.xla import xla_data_pb2
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.flops import flops_of
 from tensorflow_ipu.compiler.analysis.trip_count import Trips, trips
 from tensorflow_ipu.compiler.analysis.variable_traffic import bytes_of, num_bytes, record_bytes
@@ -26,6 +25,7 @@ from tensorflow_ipu.compiler.ir.function_graphs import (
 from tensorflow_ipu.compiler.ir.program import PHASE_ATTRIBUTE, STAGE_ATTRIBUTE
 from tensorflow_ipu.compiler.ir.records import ArgumentSpec, OpRecord, TensorRecord
 from tensorflow_ipu.compiler.source_map import NOWHERE, Origin
+from tensorflow_ipu.util import op_names
 from tensorflow_ipu.util.gc_pause import without_collections
 from tensorflow_ipu.util.text import aligned, human_bytes, human_count
 

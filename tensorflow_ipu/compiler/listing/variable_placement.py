@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import dtypes, tensor_shape
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis import memory_options
 from tensorflow_ipu.compiler.ir import resource_uses
 from tensorflow_ipu.compiler.ir.program import (
@@ -38,6 +37,7 @@ from tensorflow_ipu.compiler.ir.program import (
     Program,
 )
 from tensorflow_ipu.compiler.ir.records import ArgumentSpec
+from tensorflow_ipu.util import op_names
 from tensorflow_ipu.util.text import aligned, human_bytes
 
 IN_PROCESSOR = "in-processor"

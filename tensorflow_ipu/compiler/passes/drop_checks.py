@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tensorflow.core.framework import function_pb2
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import (
     OUTSIDE_ATTRIBUTE,
     DroppedCheck,
@@ -13,6 +12,7 @@ from tensorflow_ipu.compiler.ir.program import (
     input_node,
 )
 from tensorflow_ipu.compiler.ir.target import Target
+from tensorflow_ipu.util import op_names
 
 _PASSED_THROUGH = op_names.DROPPED_CHECKS - {op_names.ASSERTION}
 

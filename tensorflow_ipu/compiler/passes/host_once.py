@@ -9,7 +9,6 @@ import numpy as np
 from tensorflow.core.framework import function_pb2, node_def_pb2, types_pb2
 from tensorflow.python.framework import dtypes, errors, tensor_util
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.function_nodes import position_of, topological, type_of
 from tensorflow_ipu.compiler.ir.program import (
     OUTSIDE_ATTRIBUTE,
@@ -19,6 +18,7 @@ from tensorflow_ipu.compiler.ir.program import (
     node_tag,
 )
 from tensorflow_ipu.compiler.ir.target import Target
+from tensorflow_ipu.util import op_names
 
 _SHAPES = "_output_shapes"
 _LOWER = "_lower_using_switch_merge"

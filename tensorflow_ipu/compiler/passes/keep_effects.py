@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tensorflow.core.framework import function_pb2, types_pb2
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir import effects
 from tensorflow_ipu.compiler.ir.function_nodes import topological
 from tensorflow_ipu.compiler.ir.program import Program, input_node
 from tensorflow_ipu.compiler.ir.target import Target
+from tensorflow_ipu.util import op_names
 
 _START = "ipu_at_start"
 _NOT_WAITING = (types_pb2.DT_RESOURCE, types_pb2.DT_VARIANT)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from tensorflow.core.framework import attr_value_pb2, node_def_pb2, tensor_shape_pb2, types_pb2
 from tensorflow.python.framework import op_def_registry
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler import device_numerics
 from tensorflow_ipu.compiler.analysis import replica_identical
 from tensorflow_ipu.compiler.device_numerics import (
@@ -37,6 +36,7 @@ from tensorflow_ipu.compiler.ir.program import (
 )
 from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.configs.enums import StochasticRoundingBehaviour
+from tensorflow_ipu.util import op_names
 
 _LISTS = ("TensorList", "EmptyTensorList")
 

@@ -6,9 +6,9 @@ import dataclasses
 
 from tensorflow.core.framework import function_pb2, node_def_pb2, types_pb2
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
 from tensorflow_ipu.compiler.ir.target import Target
+from tensorflow_ipu.util import op_names
 
 
 @dataclasses.dataclass(frozen=True)

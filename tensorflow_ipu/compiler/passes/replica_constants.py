@@ -6,9 +6,9 @@ import numpy as np
 from tensorflow.core.framework import node_def_pb2, types_pb2
 from tensorflow.python.framework import tensor_util
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.target import Target
+from tensorflow_ipu.util import op_names
 
 _GROUP_SIZE, _MEAN = "replica_group_size", "mean"
 

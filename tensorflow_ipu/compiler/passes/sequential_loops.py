@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.target import Target
+from tensorflow_ipu.util import op_names
 
 
 def run(program: Program, target: Target) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from tensorflow.core.framework import function_pb2, node_def_pb2, types_pb2
 from tensorflow.python.framework import tensor_util
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler import synthetic_data
 from tensorflow_ipu.compiler.ir.function_editor import (
     FunctionEditor,
@@ -18,6 +17,7 @@ from tensorflow_ipu.compiler.ir.function_nodes import input_types
 from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
 from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
+from tensorflow_ipu.util import op_names
 
 
 def replace_parameters(program: Program, target: Target) -> None:

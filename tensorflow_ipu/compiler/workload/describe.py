@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.layer_names import LayerNames
 from tensorflow_ipu.compiler.analysis.pipeline_plan import PipelinePlan
 from tensorflow_ipu.compiler.ir.program import API_ATTRIBUTE, SETTINGS_ATTRIBUTE
@@ -23,6 +22,7 @@ from tensorflow_ipu.planner.memory import tile_mapping
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Copy, Op, Variable, Workload
 from tensorflow_ipu.runtime.attachment import System
+from tensorflow_ipu.util import op_names
 from tensorflow_ipu.util.gc_pause import without_collections
 
 if TYPE_CHECKING:

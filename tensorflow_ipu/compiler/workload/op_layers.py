@@ -6,13 +6,13 @@ import collections
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.layer_names import LayerNames, path
 from tensorflow_ipu.compiler.ir.records import OpRecord
 from tensorflow_ipu.compiler.listing.variable_placement import ACCUMULATOR, OPTIMIZER_STATE
 from tensorflow_ipu.compiler.source_map import OPTIMIZER
 from tensorflow_ipu.compiler.workload.walk import BACKWARD, UPDATE, Draft
 from tensorflow_ipu.planner.workload import Variable
+from tensorflow_ipu.util import op_names
 
 # Ops of pipelines name their phase. Ops of gradients and optimizers have it in their names. If a
 # program updates its weights by hand, the phase follows from the dataflow.

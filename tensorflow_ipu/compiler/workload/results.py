@@ -8,11 +8,11 @@ from typing import Any, Optional
 
 import numpy as np
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.records import CalledOp, OpRecord
 from tensorflow_ipu.compiler.workload.attributes import constant_of, is_uniform
 from tensorflow_ipu.compiler.workload.buffers import HANDLES, LARGEST_INDEX, Buffers, Value
 from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.util import op_names
 
 # TensorFlow does not follow the shapes of a list's elements into the gradients of loops. Here the
 # elements of a list have the shape of the tensors put into it, so shapes computed from them are

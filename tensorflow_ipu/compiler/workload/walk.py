@@ -24,7 +24,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.layer_names import LayerNames
 from tensorflow_ipu.compiler.ir.dataflow import Dataflow
 from tensorflow_ipu.compiler.ir.program import COMPOSITE_ATTRIBUTE, WEIGHTS_ATTRIBUTE
@@ -34,6 +33,7 @@ from tensorflow_ipu.compiler.workload.buffers import HANDLES, Buffers, Value, va
 from tensorflow_ipu.compiler.workload.results import compute
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.workload import TENSOR, Op, Operand, Variable
+from tensorflow_ipu.util import op_names
 
 BACKWARD = "backward"
 UPDATE = "update"

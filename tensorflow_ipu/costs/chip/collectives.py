@@ -20,11 +20,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.chip.exchange import link_label, link_rate, sync_cycles
 from tensorflow_ipu.costs.cost import FREE, Cost
 from tensorflow_ipu.costs.label import label_of, worst
+from tensorflow_ipu.util import op_names
 
 # Adding two vectors of 8 bytes takes a worker 3 instructions, and a tile issues one per cycle.
 # Source: the cost estimate of binary elementwise operations in graphcore/poplibs.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.contractions import convolution
 from tensorflow_ipu.costs.contractions.conv_geometry import Geometry
 from tensorflow_ipu.costs.contractions.matmul import product
 from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, Rule, TensorType, UnknownCostError
+from tensorflow_ipu.util import op_names
 
 FLOAT8 = "float8"
 

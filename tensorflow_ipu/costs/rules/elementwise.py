@@ -7,11 +7,11 @@ import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.chip.vertex import per_worker, phase, share, supervised, type_name
 from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, Rule, TensorType, rules
 from tensorflow_ipu.costs.label import Label, label_of, worst
+from tensorflow_ipu.util import op_names
 
 # --- Cycles of elementwise functions on one worker ---
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.chip.vertex import per_worker, phase, share, type_name
 from tensorflow_ipu.costs.cost import (
@@ -26,6 +25,7 @@ from tensorflow_ipu.costs.rules.elementwise import (
     vector_width,
 )
 from tensorflow_ipu.costs.rules.slicing import lookup, update
+from tensorflow_ipu.util import op_names
 
 # Scaled add: cycles besides the workers, of a worker, and of each vector. Source: `popops`.
 _SCALED, _SCALED_WORKER, _SCALED_VECTOR = 38, 21, 3

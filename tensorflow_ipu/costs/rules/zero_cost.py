@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, Rule, rules
+from tensorflow_ipu.util import op_names
 
 # They name data or pass it on as it is, or describe it: the compiler knows static shapes.
 _NAMES = """

@@ -7,7 +7,6 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.frontends.pva.objects import PvaObject
 from tensorflow_ipu.planner.plan import Plan, Segment
@@ -24,6 +23,7 @@ from tensorflow_ipu.planner.time.items import (
     SYNC,
 )
 from tensorflow_ipu.planner.workload import Op
+from tensorflow_ipu.util import op_names
 from tensorflow_ipu.util.short_repr import shows
 
 _NO_CODE = "code of single programs is not modelled: memory.category of a tile has all of it"

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.label import Label, worst
 from tensorflow_ipu.planner.memory.code_size import Part
 from tensorflow_ipu.planner.memory.stash import StageStash
@@ -17,6 +16,7 @@ from tensorflow_ipu.planner.program.accesses import Accesses
 from tensorflow_ipu.planner.program.placement import Placement
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import CONSTANT, VARIABLE, Op, Variable, Workload
+from tensorflow_ipu.util import op_names
 
 VARIABLES = "variables"
 

@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.memory.liveness import ELEMENTWISE, Intervals, Order
 from tensorflow_ipu.planner.program.accesses import TENSOR_KIND, Accesses
 from tensorflow_ipu.planner.program.structure import BACKWARD, FORWARD, UPDATE
 from tensorflow_ipu.planner.schedule import PipelineDescription
 from tensorflow_ipu.planner.schedule.builder import stash_depths
 from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.util import op_names
 
 # Ops whose results cannot be recomputed.
 _STATEFUL = frozenset({op_names.INFEED, op_names.RANDOM_SEED})

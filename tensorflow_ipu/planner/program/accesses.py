@@ -7,9 +7,9 @@ from collections.abc import Collection
 
 import numpy as np
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.program.placement import HOST, Placement
 from tensorflow_ipu.planner.workload import CONSTANT, INPUT, TENSOR, VARIABLE, Workload
+from tensorflow_ipu.util import op_names
 
 TENSOR_KIND, INPUT_KIND, VARIABLE_KIND = range(3)
 _KINDS = {TENSOR: TENSOR_KIND, INPUT: INPUT_KIND, VARIABLE: VARIABLE_KIND, CONSTANT: 3}

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.program.accesses import TENSOR_KIND, Accesses
 from tensorflow_ipu.planner.workload import Op, Workload
+from tensorflow_ipu.util import op_names
 
 # Ops with side effects, by kind; ops of one kind keep their order.
 _EFFECTS = {

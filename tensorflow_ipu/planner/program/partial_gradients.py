@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.rules import zero_cost
 from tensorflow_ipu.planner.workload import Op, Workload
+from tensorflow_ipu.util import op_names
 
 _SUMS = frozenset({"AddN", "AddV2"})
 _ACCUMULATOR = "accumulator"

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.workload import VARIABLE, Op, Operand, Workload
+from tensorflow_ipu.util import op_names
 
 __all__ = ["ACCUMULATOR", "BACKWARD", "FORWARD", "Structure", "UPDATE", "structure"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs import intervals
 from tensorflow_ipu.costs.chip import amp
@@ -19,6 +18,7 @@ from tensorflow_ipu.planner.program import fused_maps
 from tensorflow_ipu.planner.program.resources import ResourceTable
 from tensorflow_ipu.planner.program.structure import mini_batches
 from tensorflow_ipu.planner.workload import Op, Workload
+from tensorflow_ipu.util import op_names
 
 # --- Throughput of a launch: elements of data, per second, and cycles for each ---
 

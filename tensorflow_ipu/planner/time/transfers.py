@@ -12,7 +12,6 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.chip import collectives
 from tensorflow_ipu.costs.chip.exchange import (
     host_cycles,
@@ -49,6 +48,7 @@ from tensorflow_ipu.planner.workload import (
     Variable,
     Workload,
 )
+from tensorflow_ipu.util import op_names
 
 HOST_IN = "host in"
 

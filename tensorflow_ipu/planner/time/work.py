@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.planner.memory.stash import CHEAP
 from tensorflow_ipu.planner.program import structure
@@ -19,6 +18,7 @@ from tensorflow_ipu.planner.time.items import Item, in_order, op_items
 from tensorflow_ipu.planner.time.pipeline_time import StageCosts, body, recomputing, stage_costs
 from tensorflow_ipu.planner.time.transfers import Subject, Traffic
 from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.util import op_names
 
 # --- Time of recomputing activations in a program without a pipeline ---
 

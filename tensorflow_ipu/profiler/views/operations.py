@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs import catalogue, intervals
 from tensorflow_ipu.costs.cost import Cost, OpSpec, Partition, Resources, TensorType
@@ -23,6 +22,7 @@ from tensorflow_ipu.planner.time.items import COLLECTIVE, HOST, LINK, STREAMING,
 from tensorflow_ipu.planner.time.transfers import HOST_IN, HOST_OUT, STREAMING_IN, STREAMING_OUT
 from tensorflow_ipu.planner.workload import Op
 from tensorflow_ipu.profiler.breakdown import NO_LAYER, layers_of_variables
+from tensorflow_ipu.util import op_names
 
 # --- Bytes, peak rates and fixed costs ---
 

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.plan import Plan, median_label
 from tensorflow_ipu.planner.time.items import COLLECTIVE, HOST
 from tensorflow_ipu.planner.time.transfers import HOST_IN, HOST_OUT
 from tensorflow_ipu.planner.workload import Op
 from tensorflow_ipu.profiler.views.operations import FORWARD, Operation, kind_of
+from tensorflow_ipu.util import op_names
 
 PROGRAM = "program"
 LOOP = "loop"

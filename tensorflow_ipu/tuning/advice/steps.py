@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.program.structure import FORWARD, UPDATE, Structure, structure
 from tensorflow_ipu.planner.time.throughput import reserved_ipus
@@ -14,6 +13,7 @@ from tensorflow_ipu.tuning.advice import instructions
 from tensorflow_ipu.tuning.advice.instructions import Instructions, PipelineChange, RemedyStep
 from tensorflow_ipu.tuning.search.choices import ON_CHIP, REMOTE, SPLIT, Choices, Trial
 from tensorflow_ipu.tuning.stages import stage_split
+from tensorflow_ipu.util import op_names
 
 _STATE_NAMES = {
     ON_CHIP: "optimizer state on the chip",

@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.workload import (
     INPUT,
     VARIABLE,
@@ -22,6 +21,7 @@ from tensorflow_ipu.planner.workload import (
     Workload,
 )
 from tensorflow_ipu.tuning.edits import batch_rules
+from tensorflow_ipu.util import op_names
 
 # An element of an operand: its buffer, or place among operands without one, and its shape and axis.
 _Owner = tuple[int, int]

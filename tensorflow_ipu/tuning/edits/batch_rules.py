@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.workload import Op
+from tensorflow_ipu.util import op_names
 
 # --- Equal dimensions of operands: products, convolutions, normalization and lookups ---
 

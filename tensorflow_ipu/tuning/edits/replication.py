@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.program.structure import ACCUMULATOR, BACKWARD, UPDATE, sections_of
 from tensorflow_ipu.planner.workload import TENSOR, VARIABLE, Op, Operand, Workload
+from tensorflow_ipu.util import op_names
 
 
 def with_sums(workload: Workload) -> Workload:

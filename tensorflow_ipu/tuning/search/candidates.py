@@ -6,7 +6,6 @@ import dataclasses
 from collections import OrderedDict
 from typing import Any
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.program.structure import Structure
@@ -18,6 +17,7 @@ from tensorflow_ipu.tuning.edits import batch, replication, restage, workload_ed
 from tensorflow_ipu.tuning.search.choices import ON_CHIP, REMOTE, SPLIT, Choices
 from tensorflow_ipu.tuning.stages.stage_cut import Stage
 from tensorflow_ipu.tuning.stages.stage_split import Splitter, check_count, schedule_named
+from tensorflow_ipu.util import op_names
 
 # Programs whose planners are cached: a large program's take tens of megabytes.
 _KEPT = 8

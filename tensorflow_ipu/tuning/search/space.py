@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.program.resources import CONVOLUTION, SLICE, family
 from tensorflow_ipu.planner.program.structure import BACKWARD, Structure
 from tensorflow_ipu.planner.schedule import PipelineSchedule
@@ -14,6 +13,7 @@ from tensorflow_ipu.planner.time.throughput import reserved_ipus
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.tuning.edits import workload_edits
 from tensorflow_ipu.tuning.search.choices import ON_CHIP, REMOTE, SPLIT, SUBJECTS, Choices
+from tensorflow_ipu.util import op_names
 
 # Values of availableMemoryProportion that are tried.
 _PROPORTIONS = (0.1, 0.3, 0.6, 0.9)

@@ -10,9 +10,9 @@ from tensorflow.python import ipu
 from tensorflow.python.framework import op_def_registry
 from tensorflow.python.util import pywrap_xla_ops
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.checks import operator_table
 from tensorflow_ipu.compiler.passes import random_streams
+from tensorflow_ipu.util import op_names
 
 # The ops that XLA compiles in the TensorFlow that is installed, without TensorFlow's internal ones.
 XLA = {op for op in pywrap_xla_ops.get_cpu_kernel_names() if not op.startswith("_")}

@@ -17,7 +17,6 @@ from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.costs.chip.collectives import all_gather, all_reduce, reduce_scatter
 from tensorflow_ipu.costs.chip.exchange import sync_cycles
-from tensorflow_ipu.op_names import CROSS_REPLICA_SUM
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.program import fused_maps
 from tensorflow_ipu.planner.program.resources import ResourceTable, costs_of
@@ -25,6 +24,7 @@ from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.tuning.advice import out_of_memory
 from tensorflow_ipu.tuning.advice.remedies import remedies
 from tensorflow_ipu.tuning.edits import replication
+from tensorflow_ipu.util.op_names import CROSS_REPLICA_SUM
 
 N, FEATURES = 4, 8
 

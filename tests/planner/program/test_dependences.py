@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.program.dependences import effect, graph
 from tensorflow_ipu.planner.program.placed_workload import place
+from tensorflow_ipu.util import op_names
 from tests.support.planner.workloads import Builder
 
 

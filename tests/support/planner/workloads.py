@@ -8,7 +8,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.schedule import PipelineDescription, PipelineSchedule
 from tensorflow_ipu.planner.workload import (
     CONSTANT,
@@ -21,6 +20,7 @@ from tensorflow_ipu.planner.workload import (
     Variable,
     Workload,
 )
+from tensorflow_ipu.util import op_names
 
 
 class Builder:

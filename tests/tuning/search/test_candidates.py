@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.tuning.search.candidates import Candidates
 from tensorflow_ipu.tuning.search.choices import ON_CHIP, REMOTE, SPLIT, Choices
+from tensorflow_ipu.util import op_names
 from tests.support.planner.layered_workloads import dense
 from tests.support.planner.workloads import pipeline
 

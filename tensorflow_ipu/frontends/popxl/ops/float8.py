@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.api import scopes
 from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
@@ -25,6 +24,7 @@ from tensorflow_ipu.frontends.popxl.ops.nn.convolution import (
 )
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor
 from tensorflow_ipu.ops import float8
+from tensorflow_ipu.util import op_names
 
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popxl.ir import Op

@@ -6,8 +6,8 @@ import numpy as np
 import popart
 import pytest
 
-from tensorflow_ipu.op_names import CROSS_REPLICA_SUM
 from tensorflow_ipu.tuning.edits import replication
+from tensorflow_ipu.util.op_names import CROSS_REPLICA_SUM
 from tests.support.popart import popart_models
 from tests.support.popart import popart_training as models
 from tests.support.popart.popart_training import Trained

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import tensorflow as tf
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.frontends.common import collectives
 from tensorflow_ipu.frontends.common.enums import CollectiveOperator
 from tensorflow_ipu.frontends.popxl import building, context
@@ -17,6 +16,7 @@ from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
+from tensorflow_ipu.util import op_names
 
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popxl.ir import Op

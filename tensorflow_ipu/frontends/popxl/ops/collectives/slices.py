@@ -6,7 +6,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.frontends.common import collectives
 from tensorflow_ipu.frontends.popxl import building, context
 from tensorflow_ipu.frontends.popxl.core import shapes
@@ -18,6 +17,7 @@ from tensorflow_ipu.frontends.popxl.ops.collectives import reductions
 from tensorflow_ipu.frontends.popxl.ops.collectives.reductions import shard_spec
 from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
+from tensorflow_ipu.util import op_names
 
 _OUTPUT_SHAPES = ("auto", "new_axis", "concat", "meta_shape")
 

@@ -9,11 +9,11 @@ import pytest
 from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import op_def_registry
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.checks import operator_table
 from tensorflow_ipu.compiler.workload import describe
 from tensorflow_ipu.costs.chip import collectives
 from tensorflow_ipu.runtime import native
+from tensorflow_ipu.util import op_names
 
 NATIVE = Path(__file__).parents[1] / "native"
 SETS = {
@@ -139,7 +139,7 @@ def test_checks_that_the_native_library_drops() -> None:
 
 def test_it_needs_no_tensorflow(run_python) -> None:
     code = (
-        "import sys\nfrom tensorflow_ipu import op_names\n"
+        "import sys\nfrom tensorflow_ipu.util import op_names\n"
         "sys.exit(any(name.split('.')[0] in ('tensorflow', 'numpy') for name in sys.modules))"
     )
     run_python(code)
