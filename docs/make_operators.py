@@ -9,7 +9,7 @@ from pathlib import Path
 from tensorflow.core.framework import op_def_pb2
 from tensorflow.python.client import pywrap_tf_session
 
-from tensorflow_ipu.compiler.checks import operator_table, supported
+from tensorflow_ipu.compiler.checks import operator_table, operators
 from tensorflow_ipu.runtime import native
 from tensorflow_ipu.util import op_names
 
@@ -110,7 +110,7 @@ def classified() -> dict[str, dict[str, str]]:
     """Returns the ops by their treatment, each with the reason."""
     found: dict[str, dict[str, str]] = {meaning: {} for meaning in _MEANINGS}
     for op in registered():
-        refusal = supported.refused_whatever_types(op)
+        refusal = operators.refused_whatever_types(op)
         if op.name in op_names.DROPPED_CHECKS:
             found["dropped"][op.name] = ""
         elif refusal is not None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tensorflow_ipu.api import loops
-from tensorflow_ipu.compiler import strategy_scope
+from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.feeds import native_feeds
 from tensorflow_ipu.runtime import system
@@ -140,7 +140,7 @@ class _Program:
             data = tf.nest.map_structure(
                 lambda is_there: next(tensors) if is_there else None, structure
             )
-            with strategy_scope.variables_outside_of_loop():
+            with current_scope.variables_outside_of_loop():
                 results = step(data)
             self._results = tf.nest.map_structure(
                 lambda value: tf.TensorSpec(value.shape, value.dtype), results
@@ -226,7 +226,7 @@ def _hooked(original: Any, attribute: str, make: Callable[[Any, Any], _Function]
     @functools.wraps(original)
     def method(self: Any, force: bool = False) -> Any:
         strategy = self._distribute_strategy
-        on_ipu = isinstance(strategy, strategy_scope.DeviceStrategy)
+        on_ipu = isinstance(strategy, current_scope.DeviceStrategy)
         if not on_ipu or not strategy.enable_keras_extensions:
             return original(self, force)
         if getattr(self, attribute) is None or force:

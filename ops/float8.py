@@ -9,7 +9,7 @@ from typing import Any, Union
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu.compiler.ir import composite_calls
+from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.util import op_names
 
 # --- Codes ---
@@ -213,7 +213,7 @@ def product(
 
     parts = [left.data, right.data, left.metadata, right.metadata]
     name = f"{operation}_{next(_NUMBERS)}"
-    (result,) = composite_calls.call(name, of_parts, parts, described)
+    (result,) = trace.call_composite(name, of_parts, parts, described)
     return result
 
 

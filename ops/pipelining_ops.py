@@ -19,7 +19,7 @@ from tensorflow.python.util import nest
 
 from tensorflow_ipu.api.accumulators import AccumulatorDtype
 from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
-from tensorflow_ipu.compiler.analysis import memory_options
+from tensorflow_ipu.compiler.analysis import pipeline_plan
 from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.compiler.ir.program import CHECKPOINT_ATTRIBUTE
 from tensorflow_ipu.configs.ranges import COUNT
@@ -161,7 +161,7 @@ def pipeline(
         "replicated_weight_sharding": replicated_weight_sharding,
         "offload_weights": offload_weights,
     }
-    memory_options.check_options(memory)
+    pipeline_plan.check_options(memory)
     stages = pipeline_arguments.stage_list(computational_stages)
     arguments = _arguments.PipelineArguments(
         stages=stages,

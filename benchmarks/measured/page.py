@@ -205,7 +205,6 @@ convolutions of few channels on Mk1 and what it does where nothing fits (`tensor
 so they are no check.
 """
 
-
 _MEMORY = """\
 ## Memory
 
@@ -214,7 +213,7 @@ is that of the plan, with all layers, recomputation and the options above. What 
 taken not to fit, which follows from its configuration and is not said. GELU, dropout and layer
 normalisation are elementwise ops of float32 that take their time one by one; of what they make, a
 stage that computes its activations again keeps nothing
-(`tensorflow_ipu/planner/program/remade_values.py`).
+(`tensorflow_ipu/planner/program/placed_workload.py`).
 """
 
 

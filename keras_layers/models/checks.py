@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.compiler import current_scope, strategy_scope
+from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.compiler.checks.foreign_resources import short_name
 from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers.optimizers import ipu_optimizer
@@ -231,7 +231,7 @@ def check_stock_model(model: Any) -> None:
         ValueError: If it was made in no scope.
         RuntimeError: If it was made in that of another strategy.
     """
-    current, made_in = strategy_scope.current(), model._distribution_strategy
+    current, made_in = current_scope.current(), model._distribution_strategy
     if current is None or made_in is current:
         return
     if made_in is not None:
@@ -257,10 +257,10 @@ def strategy_of(model: Any, made_in: Any) -> Any:
     Raises:
         RuntimeError: If the scope that is open is for another device.
     """
-    current = strategy_scope.current()
+    current = current_scope.current()
     if current is None or current is made_in:
         return made_in
-    if not strategy_scope.same_device(current, made_in):
+    if not current_scope.same_device(current, made_in):
         raise _mixed(model, made_in, current)
     return current
 

@@ -28,7 +28,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.compiler import strategy_scope
+from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers import layer_lines
 from tensorflow_ipu.keras_layers.models import checks, extension, saving
@@ -88,7 +88,7 @@ def _new(original: Any) -> Any:
 
     def new(cls: type, *args: Any, **kwargs: Any) -> Any:
         # Another thread may have opened the scope that this function is there for.
-        strategy = strategy_scope.current()
+        strategy = current_scope.current()
         if strategy is None or not strategy.enable_keras_extensions:
             return original(cls, *args, **kwargs)
         # `Model(inputs, outputs)` makes a functional model by calling that class: as it is, then.
@@ -161,7 +161,7 @@ def _reading_on_host(original: Any) -> Any:
 
     @functools.wraps(original)
     def reading(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with strategy_scope.host_iterators():
+        with current_scope.host_iterators():
             return original(self, *args, **kwargs)
 
     return reading

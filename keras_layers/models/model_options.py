@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from tensorflow_ipu.api.gradient_accumulation import GradientAccumulationReductionMethod
-from tensorflow_ipu.compiler.analysis import memory_options
+from tensorflow_ipu.compiler.analysis import pipeline_plan
 from tensorflow_ipu.configs.enums import NamedEnum
 from tensorflow_ipu.configs.ranges import COUNT, shown
 from tensorflow_ipu.feeds.ipu_infeed_queue import IPUInfeedQueue, check_prefetch_depth
@@ -158,7 +158,7 @@ def checked_kwargs(option: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         if name in kwargs:
             check(kwargs[name])
     memory = {name: kwargs[name] for name in _MEMORY if name in kwargs}
-    memory_options.check_options(memory)
+    pipeline_plan.check_options(memory)
     return dict(kwargs)
 
 

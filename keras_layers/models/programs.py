@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.api import loops
-from tensorflow_ipu.compiler import launch, strategy_scope
+from tensorflow_ipu.compiler import current_scope, launch
 from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.feeds import common, ipu_infeed_queue, ipu_outfeed_queue
@@ -311,7 +311,7 @@ def _loop(
 
     def body() -> tf.Operation:
         batch = ipu_infeed_queue.feed_of(infeed).dequeue()
-        with strategy_scope.variables_outside_of_loop():
+        with current_scope.variables_outside_of_loop():
             results = step(batch)
         form[:] = [tf.nest.map_structure(lambda _: 0, results)]
         return outfeed.enqueue(tf.nest.flatten(results))

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
-from tensorflow_ipu.compiler import strategy_scope
+from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers.models.model_options import (
     CONFIG_KEYS,
@@ -77,7 +77,7 @@ class SavedOptions:
 
         In a program of several instances the file has the variables of this one.
         """
-        with strategy_scope.own_values():
+        with current_scope.own_values():
             super().save(*args, **kwargs)  # type: ignore[misc]
 
     def save_weights(self, *args: Any, **kwargs: Any) -> None:
@@ -85,7 +85,7 @@ class SavedOptions:
 
         In a program of several instances the file has the variables of this one.
         """
-        with strategy_scope.own_values():
+        with current_scope.own_values():
             super().save_weights(*args, **kwargs)  # type: ignore[misc]
 
     @generic_utils.default

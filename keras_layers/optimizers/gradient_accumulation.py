@@ -13,7 +13,7 @@ from tensorflow_ipu.api.gradient_accumulation import (
     GradientAccumulationReductionMethod,
     MiniBatches,
 )
-from tensorflow_ipu.compiler.analysis import memory_options
+from tensorflow_ipu.compiler.analysis import pipeline_plan
 from tensorflow_ipu.compiler.checks import accumulation as accumulation_check
 from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE
 from tensorflow_ipu.keras_layers.optimizers import step
@@ -57,7 +57,7 @@ def apply_accumulated(
     """
     pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
     make_variables(optimizer, [variable for _, variable in pairs])
-    memory_options.check_options(dict(memory or {}))
+    pipeline_plan.check_options(dict(memory or {}))
     description = {
         "optimizer": type(optimizer).__name__,
         "name": name,
@@ -220,8 +220,8 @@ class GradientAccumulationOptimizer(IpuOptimizer):
             "offload_weight_update_variables": offload_weight_update_variables,
             "replicated_optimizer_state_sharding": replicated_optimizer_state_sharding,
         }
-        memory = {key: memory_options.state(key, value) for key, value in given.items()}
-        memory_options.check_options(memory)
+        memory = {key: pipeline_plan.state(key, value) for key, value in given.items()}
+        pipeline_plan.check_options(memory)
         method = GradientAccumulationReductionMethod.parse(reduction_method)
         settings = {
             "num_mini_batches": int(num_mini_batches),
@@ -289,7 +289,7 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         return {
             **super().get_config(),
             "num_mini_batches": self.num_mini_batches,
-            **{key: memory_options.state_name(value) for key, value in self._memory.items()},
+            **{key: pipeline_plan.state_name(value) for key, value in self._memory.items()},
             "dtype": dtype.name if isinstance(dtype, tf.DType) else dtype,
             "reduction_method": self.reduction_method.name,
         }

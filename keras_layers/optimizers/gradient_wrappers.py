@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.compiler import strategy_scope, trace
+from tensorflow_ipu.compiler import current_scope, trace
 from tensorflow_ipu.keras_layers.optimizers import ipu_optimizer
 from tensorflow_ipu.keras_layers.optimizers.ipu_optimizer import IpuOptimizer, innermost
 from tensorflow_ipu.keras_layers.registration import registered
@@ -57,7 +57,7 @@ class CrossReplicaOptimizer(IpuOptimizer):
         """
         pairs = [(_mean(gradient), variable) for gradient, variable in grads_and_vars]
         # The wrapped optimizer asks the strategy for a sum.
-        with strategy_scope.without_reductions():
+        with current_scope.without_reductions():
             return super().apply_gradients(pairs, *args, captured_grads=captured_grads, **kwargs)
 
 

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tensorflow_ipu.compiler import strategy_scope
+from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers.patching import Patch, Patches
 from tensorflow_ipu.util.short_repr import shows
@@ -149,7 +149,7 @@ class PipelineStage:
     __repr__ = shows(lambda self: {"": self._stage})
 
     def __enter__(self) -> PipelineStage:
-        if strategy_scope.current() is None:
+        if current_scope.current() is None:
             raise RuntimeError(
                 "PipelineStage may only be used from within an IPUStrategy context. Make and call "
                 "the layers of a pipelined model inside `with strategy.scope():`."

@@ -10,7 +10,7 @@
 namespace tensorflow_ipu {
 namespace {
 
-// Also in compiler/placed_clusters.py.
+// Also in compiler/cluster.py.
 constexpr char kPrefix[] = "cluster_placed_";
 
 struct Entry {

@@ -47,9 +47,9 @@ from tensorflow_ipu.configs.legacy import (
     set_transfer_options,
     set_verification_options,
 )
-from tensorflow_ipu.feeds.files.data import export_dataset_to_file, export_inputs_to_file
+from tensorflow_ipu.feeds.data_files import export_dataset_to_file, export_inputs_to_file
 from tensorflow_ipu.runtime import native, system
-from tensorflow_ipu.runtime.event_trace import (
+from tensorflow_ipu.runtime.events import (
     extract_all_events,
     extract_all_strings_from_event_trace,
     extract_all_types_from_event_trace,

@@ -19,7 +19,7 @@ from tensorflow_ipu.cli.console import Parser
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.tuning.advice import fastest
 from tensorflow_ipu.tuning.advice.fastest import Fastest
-from tensorflow_ipu.tuning.advice.instructions import RemedyStep
+from tensorflow_ipu.tuning.advice.steps import RemedyStep
 from tensorflow_ipu.tuning.search.choices import SUBJECTS
 from tensorflow_ipu.util import private_files
 from tensorflow_ipu.util.text import fitted

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from tensorflow_ipu.cli import inputs
 from tensorflow_ipu.cli.console import Parser
 from tensorflow_ipu.profiler.export import chrome_trace, html_page, text_report
-from tensorflow_ipu.profiler.export.trace.slices import MOST_SLICES
+from tensorflow_ipu.profiler.export.trace_tracks import MOST_SLICES
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.util import private_files
 

@@ -11,8 +11,8 @@ from tensorflow_ipu.cli import inputs
 from tensorflow_ipu.cli.console import Parser
 from tensorflow_ipu.planner.program import structure
 from tensorflow_ipu.planner.time import throughput
-from tensorflow_ipu.tuning.stages import stage_fit, stage_split
-from tensorflow_ipu.tuning.stages.stage_fit import Fit
+from tensorflow_ipu.tuning.stages import stage_split
+from tensorflow_ipu.tuning.stages.stage_split import Fit
 from tensorflow_ipu.util.text import aligned, fitted
 
 _EXAMPLES = (
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     report = inputs.load(options.file)
     workload = report.workload
     splitter = stage_split.Splitter(workload, report.settings, structure.structure(workload))
-    fit = stage_fit.fitting(splitter, options.stages, options.schedule, options.count)
+    fit = stage_split.fitting(splitter, options.stages, options.schedule, options.count)
     print(json.dumps(to_dict(fit), indent=2) if options.json else text(fit))
     return 0
 

@@ -13,45 +13,34 @@ from tensorflow.core.framework import function_pb2
 from tensorflow.python.framework import tensor_spec
 
 from tensorflow_ipu.compiler import error_text, fingerprint, observers, store
-from tensorflow_ipu.compiler.analysis import host_evaluation, memory_options, pipeline_plan
+from tensorflow_ipu.compiler.analysis import constants, pipeline_plan
 from tensorflow_ipu.compiler.cache import CACHE
 from tensorflow_ipu.compiler.checks import (
     accumulation,
     capacity,
-    dropped_checks,
     operators,
-    outside_compilation,
     placement,
     refusals,
     replica_checks,
-    supported,
     target_limits,
     verify,
 )
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.executable import Executable
-from tensorflow_ipu.compiler.ir import collectives, effects, function_nodes
+from tensorflow_ipu.compiler.ir import effects, function_nodes
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.records import ArgumentSpec
 from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.passes import (
-    argument_types,
-    drop_checks,
+    drop_ops,
+    execution_order,
     host_once,
-    host_placement,
-    keep_effects,
-    mask_labels,
-    negations,
     numerics,
-    order_collectives,
     place_ops,
-    prune,
     random_streams,
-    replica_constants,
-    round_trips,
-    sequential_loops,
+    simplify,
+    specialize,
     synthetic_inputs,
-    ungate_gradients,
     user_ops,
 )
 from tensorflow_ipu.compiler.source_map import Sources
@@ -98,34 +87,33 @@ class ExecutableCheck(NamedTuple):
 
 Step = Check | Pass | ExecutableCheck
 
-
 # All checks and passes, in the order in which they run. After each pass the Program is verified: it
 # is whole, and has lost no effect (`checks/verify.py`).
 TABLE: dict[str, tuple[Step, ...]] = {
     # The program as the user wrote it. The number of replicas follows from the IPUs it then needs.
     "traced": (
-        Check("outside_compilation", outside_compilation.check),
+        Check("outside_compilation", placement.check_outside_compilation),
         Check("pre_compilation", target_limits.check_pre_compilation),
-        Pass("prune", prune.run, drops=True),
+        Pass("prune", drop_ops.prune, drops=True),
     ),
     # The program of the device. Equal ones share one Executable, which is compiled once.
     "device": (
         Check("refusals", refusals.check),
         Check("collective_inputs", placement.check_collective_inputs),
         Check("arguments", target_limits.check_arguments),
-        Pass("round_trips", round_trips.run),
-        Pass("prune_after_round_trips", prune.run, drops=True),
-        Pass("drop_checks", drop_checks.run, drops=True),
-        Pass("ungate_gradients", ungate_gradients.run),
-        Pass("prune_after_checks", prune.run, drops=True),
-        Pass("replica_constants", replica_constants.run),
-        Pass("sequential_loops", sequential_loops.run),
+        Pass("round_trips", simplify.remove_round_trips),
+        Pass("prune_after_round_trips", drop_ops.prune, drops=True),
+        Pass("drop_checks", drop_ops.drop_checks, drops=True),
+        Pass("ungate_gradients", simplify.ungate_gradients),
+        Pass("prune_after_checks", drop_ops.prune, drops=True),
+        Pass("replica_constants", specialize.fix_replicas),
+        Pass("sequential_loops", execution_order.run_iterations_in_turn),
         Pass("random_streams", random_streams.run),
         Pass("host_once", host_once.run),
-        Pass("host_placement", host_placement.run),
-        Pass("place_ops", place_ops.run),
-        Pass("order_collectives", order_collectives.run),
-        Check("supported", supported.check),
+        Pass("host_placement", place_ops.clear_devices),
+        Pass("place_ops", place_ops.place),
+        Pass("order_collectives", execution_order.order_collectives),
+        Check("supported", operators.check_kernels),
         Check("feeds", placement.check_feeds),
         Pass("user_ops", user_ops.run),
         Check("collective_groups", replica_checks.check_groups),
@@ -138,23 +126,23 @@ TABLE: dict[str, tuple[Step, ...]] = {
     ),
     # The Executable of a new program, before its report is written ...
     "executable": (
-        ExecutableCheck("operators", operators.check),
+        ExecutableCheck("operators", operators.check_chip),
         ExecutableCheck("accumulation", accumulation.check),
     ),
     # ... and after it: a program that does not fit has a report, too.
     "reported": (
         ExecutableCheck("capacity", capacity.check),
-        ExecutableCheck("dropped_checks", dropped_checks.warn),
+        ExecutableCheck("dropped_checks", drop_ops.warn),
     ),
     # The program that the host runs. Listings and plans are of the program without these passes.
     "host": (
         Pass("synthetic_parameters", synthetic_inputs.replace_parameters),
         Pass("synthetic_indices", synthetic_inputs.limit_indices),
-        Pass("numerics", numerics.run),
-        Pass("mask_labels", mask_labels.run),
-        Pass("negations", negations.run),
-        Pass("argument_types", argument_types.run),
-        Pass("keep_effects", keep_effects.run),
+        Pass("numerics", numerics.lower),
+        Pass("mask_labels", numerics.mask_labels),
+        Pass("negations", simplify.move_negations),
+        Pass("argument_types", specialize.annotate_arguments),
+        Pass("keep_effects", execution_order.keep_effects),
     ),
 }
 
@@ -253,7 +241,7 @@ class _Compilation:
 
 def _with_replicas(program: Program, target: Target) -> Target:
     """Returns the target with the number of replicas, which passes may depend on."""
-    needs_device = target.to_file or not host_evaluation.is_host_evaluated(program, target)
+    needs_device = target.to_file or not constants.is_host_evaluated(program, target)
     if not needs_device and not target.is_configured:
         return target
     ipus = function_nodes.ipus_used(program)
@@ -276,10 +264,10 @@ def _executable(cluster: Cluster, target: Target, program: Program, digest: str)
         ),
         library=program.to_library(),
         entry=program.entry,
-        on_device=not host_evaluation.is_host_evaluated(program, target),
+        on_device=not constants.is_host_evaluated(program, target),
         pipeline=pipeline_plan.plan(program, target.system),
         sources=Sources(weakref.ref(cluster)),
-        remote_memory=memory_options.RemoteMemory.of(target.system),
+        remote_memory=pipeline_plan.RemoteMemory.of(target.system),
         system=target.system,
         meeting_fingerprint=_meeting_fingerprint(program, target),
     )
@@ -287,7 +275,7 @@ def _executable(cluster: Cluster, target: Target, program: Program, digest: str)
 
 def _meeting_fingerprint(program: Program, target: Target) -> str:
     """Returns a hash of a program that has to be equal in all processes that run it together."""
-    if not collectives.reach_other_processes(program, target.replicas, target.system.process_count):
+    if not effects.reach_other_processes(program, target.replicas, target.system.process_count):
         return ""
     # Not the options, some of which differ between processes: indices, folders of reports.
     return fingerprint.structural_fingerprint(

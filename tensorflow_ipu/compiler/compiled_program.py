@@ -9,7 +9,7 @@ from tensorflow.core.framework import function_pb2
 from tensorflow.python.framework import tensor_spec
 
 from tensorflow_ipu.compiler import source_map as sources_lib
-from tensorflow_ipu.compiler.analysis import memory_options, pipeline_plan
+from tensorflow_ipu.compiler.analysis import pipeline_plan
 from tensorflow_ipu.compiler.ir import function_graphs, records
 from tensorflow_ipu.compiler.listing import copies as copies_lib
 from tensorflow_ipu.compiler.listing import program_listing, variable_placement
@@ -55,7 +55,7 @@ class CompiledProgram:
     system: attachment.System = dataclasses.field(repr=False)
     sources: sources_lib.Sources = dataclasses.field(repr=False)
     pipeline: pipeline_plan.PipelinePlan | None = dataclasses.field(default=None, repr=False)
-    remote_memory: memory_options.RemoteMemory = memory_options.RemoteMemory(False, 0)
+    remote_memory: pipeline_plan.RemoteMemory = pipeline_plan.RemoteMemory(False, 0)
     meeting_fingerprint: str = ""
 
     @property

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from tensorflow.compiler.xla import xla_data_pb2
 from tensorflow.core.framework import node_def_pb2
 
-from tensorflow_ipu.compiler.analysis import flops
-from tensorflow_ipu.compiler.ir.function_editor import FunctionEditor
+from tensorflow_ipu.compiler.analysis import op_work
+from tensorflow_ipu.compiler.ir.function_nodes import FunctionEditor
 from tensorflow_ipu.compiler.ir.program import FRONTEND_ATTRIBUTE, node_tag
 from tensorflow_ipu.configs import enums
 from tensorflow_ipu.configs.enums import StochasticRoundingBehaviour
@@ -110,7 +110,7 @@ UPDATES = frozenset(
     """.split()
 )
 # Our own ops without arithmetic.
-_NO_ARITHMETIC = flops.DATA_MOVEMENT
+_NO_ARITHMETIC = op_work.DATA_MOVEMENT
 
 
 def arithmetic_of(node: node_def_pb2.NodeDef) -> Arithmetic | None:

@@ -17,9 +17,10 @@ from tensorflow.python.framework import dtypes, errors, tensor_shape, tensor_uti
 from tensorflow.python.ops import handle_data_util
 
 from tensorflow_ipu.compiler import compile as compile_lib
-from tensorflow_ipu.compiler import error_text, observers, placed_clusters, store
+from tensorflow_ipu.compiler import error_text, observers, store
 from tensorflow_ipu.compiler.cache import CACHE
 from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.compiler.cluster import find as find_cluster
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.runtime import events, interpreter, native, system
@@ -122,7 +123,7 @@ def _read_request(request: int) -> tuple[Cluster, Target]:
         shape = tensor_shape.TensorShape([int(dim) for dim in dims.split(",") if dim])
         arguments.append(Argument(dtypes.as_dtype(int(dtype)), shape, variable == "1"))
     try:
-        cluster = placed_clusters.find(identifier)
+        cluster = find_cluster(identifier)
     except KeyError:
         raise errors.FailedPreconditionError(
             None,
@@ -177,7 +178,7 @@ def _explain(request: int) -> None:
     identifier, message = native.error_text(request)
     # The graph may be gone already, for a launch that is cancelled.
     with contextlib.suppress(KeyError):
-        cluster = placed_clusters.find(identifier)
+        cluster = find_cluster(identifier)
         native.reply_error_text(request, error_text.explained(message, cluster))
 
 

@@ -1,20 +1,26 @@
-"""Tracing of Python functions into Clusters."""
+"""Tracing of Python functions: into Clusters, and into calls that a plan takes for one op."""
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
+import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.eager import context, lift_to_graph
+from tensorflow.python.eager.polymorphic_function import atomic_function
+from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
 from tensorflow.python.framework import func_graph as func_graph_lib
 from tensorflow.python.framework import ops, tensor_spec, tensor_util
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import variable_scope
 
 from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.compiler.ir.program import COMPOSITE_ATTRIBUTE
 from tensorflow_ipu.runtime import interpreter
 
 # On an argument of a program: its value, if that is a constant.
@@ -127,3 +133,44 @@ def _lift_initial_value(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
         with ops.init_scope():
             kwargs["initial_value"] = lift_to_graph.lift_to_graph([value], outer)[value]
     return next_creator(**kwargs)
+
+
+def call_composite(
+    name: str,
+    compute: Callable[..., Any],
+    inputs: Sequence[Any],
+    said: Callable[[Sequence[Any]], Mapping[str, Any]],
+) -> list[Any]:
+    """Puts a computation into a function of its own, and calls that in the graph in scope.
+
+    Args:
+        name: name of the function, which no other has.
+        compute: computes the results from placeholders for the inputs; without state.
+        inputs: tensors.
+        said: returns the value of `COMPOSITE_ATTRIBUTE` for the results of the function: the op
+            that plans put instead of the call.
+
+    Returns:
+        The results.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    scope, attributes = graph.get_name_scope(), dict(graph._attr_scope_map)
+
+    def build(*placeholders: Any) -> list[Any]:
+        with tf.name_scope(scope + "/" if scope else None):
+            with tf.compat.v1.get_default_graph()._attr_scope(attributes):
+                results = compute(*placeholders)
+                results = list(results) if isinstance(results, (list, tuple)) else [results]
+                return [tf.identity(result) for result in results]
+
+    specs = [tf.TensorSpec(value.shape, value.dtype) for value in inputs]
+    traced = func_graph_lib.func_graph_from_py_func(
+        name, build, specs, {}, add_control_dependencies=False
+    )
+    atomic = atomic_function.from_func_graph(f"__ipu_{name}", traced, {})
+    function = ConcreteFunction(atomic, shared_func_graph=True)
+    mark = attr_value_pb2.AttrValue(
+        s=json.dumps(dict(said(traced.outputs)), sort_keys=True).encode()
+    )
+    with graph._attr_scope({COMPOSITE_ATTRIBUTE: mark}):
+        return list(function._call_flat(list(inputs), []))

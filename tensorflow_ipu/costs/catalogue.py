@@ -19,15 +19,14 @@ from tensorflow_ipu.costs.cost import (
     rules,
 )
 from tensorflow_ipu.costs.rules import (
-    ctc,
     data_movement,
     elementwise,
     normalization,
     pooling,
     randomness,
     reduction,
+    sequences,
     slicing,
-    sorting,
     variable_updates,
     zero_cost,
 )
@@ -45,7 +44,6 @@ _CONVOLUTION_ATTRIBUTES = "strides padding explicit_paddings dilations data_form
 #: The rule of each op type that is known.
 RULES: Mapping[str, Rule] = {
     **rules(convolution, _CONVOLUTIONS, _CONVOLUTION_ATTRIBUTES),
-    **ctc.RULES,
     **elementwise.RULES,
     **float8.RULES,
     **zero_cost.RULES,
@@ -57,7 +55,7 @@ RULES: Mapping[str, Rule] = {
     **recurrent.RULES,
     **reduction.RULES,
     **slicing.RULES,
-    **sorting.RULES,
+    **sequences.RULES,
     **variable_updates.RULES,
 }
 

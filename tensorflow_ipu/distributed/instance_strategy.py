@@ -18,7 +18,7 @@ from tensorflow.python.ops.variables import VariableAggregation, VariableSynchro
 from tensorflow.python.trackable import base as trackable
 from tensorflow.python.util import nest
 
-from tensorflow_ipu.compiler import launch, strategy_scope, trace
+from tensorflow_ipu.compiler import current_scope, launch, trace
 from tensorflow_ipu.distributed import host_collective_ops, transport
 from tensorflow_ipu.distributed.instances import Instances
 from tensorflow_ipu.distributed.ipu_strategy import IPUExtended, IPUStrategyV1
@@ -50,13 +50,13 @@ class ReadVariable(resource_variable_ops.ResourceVariable):
     def _read_variable_op(self, no_copy: bool = False) -> tensor_lib.Tensor:
         value: tensor_lib.Tensor = super()._read_variable_op(no_copy)
         is_asked = distribute_lib.has_strategy() and distribute_lib.in_cross_replica_context()
-        if trace.in_cluster() or strategy_scope.is_reading_own() or not is_asked:
+        if trace.in_cluster() or current_scope.is_reading_own() or not is_asked:
             return value
         return host_collective_ops.allreduce(value, _REDUCED[self.aggregation], "ReadVariable")
 
     def _serialize_to_tensors(self) -> dict[str, Any]:
         def own() -> tensor_lib.Tensor:
-            with strategy_scope.own_values():
+            with current_scope.own_values():
                 value: tensor_lib.Tensor = self.read_value()
                 return value
 

@@ -15,14 +15,14 @@ from tensorflow.python.framework import dtypes
 from tensorflow.python.util import nest
 
 from tensorflow_ipu.api import scopes
-from tensorflow_ipu.compiler import launch, strategy_scope, trace
+from tensorflow_ipu.compiler import current_scope, launch, trace
+from tensorflow_ipu.compiler.current_scope import DeviceStrategy
 from tensorflow_ipu.compiler.hooks import tensorflow_hooks
-from tensorflow_ipu.compiler.strategy_scope import DeviceStrategy
 from tensorflow_ipu.feeds import ipu_infeed_queue
 from tensorflow_ipu.import_hook.versions import legacy_keras
 from tensorflow_ipu.keras_layers import keras3_models as keras3
 from tensorflow_ipu.ops import cross_replica_ops
-from tensorflow_ipu.runtime import process
+from tensorflow_ipu.runtime import system
 from tensorflow_ipu.util.short_repr import shows
 
 __all__ = ["IPUStrategy", "IPUStrategyV1"]
@@ -47,12 +47,12 @@ class IPUExtended(one_device_strategy.OneDeviceExtended):
                     return initial_value()
 
             kwargs["initial_value"] = on_cpu
-        with strategy_scope.scope_of_variable():
+        with current_scope.scope_of_variable():
             return super()._create_variable(next_creator, **kwargs)
 
     def variable_created_in_scope(self, v: Any) -> bool:
         """Returns whether a variable was made for this device, in a scope of any IPUStrategy."""
-        return strategy_scope.same_device(
+        return current_scope.same_device(
             self._container_strategy(), getattr(v, "_distribute_strategy", None)
         )
 
@@ -81,7 +81,7 @@ class IPUExtended(one_device_strategy.OneDeviceExtended):
         self, reduce_op: reduce_util.ReduceOp, value: Any, destinations: Any, options: Any
     ) -> Any:
         del destinations, options
-        if not trace.in_cluster() or not strategy_scope.is_reducing():
+        if not trace.in_cluster() or not current_scope.is_reducing():
             return value
         return over_replicas(reduce_op, value)
 
@@ -270,7 +270,7 @@ class _Scope:
         self._open: list[contextlib.ExitStack] = []
 
     def __enter__(self) -> Any:
-        process.use()
+        system.use_process()
         with contextlib.ExitStack() as stack:
             strategy = stack.enter_context(self._scope)
             if legacy_keras.is_chosen(tf):

@@ -12,7 +12,7 @@ from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
 from tensorflow_ipu.compiler import current_scope, trace
-from tensorflow_ipu.compiler.strategy_scope import is_reducing
+from tensorflow_ipu.compiler.current_scope import is_reducing
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.distributed import instances as _instances
 from tensorflow_ipu.distributed import joining

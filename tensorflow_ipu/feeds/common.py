@@ -17,7 +17,7 @@ from tensorflow.python.framework import (
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.util import nest
 
-from tensorflow_ipu.compiler import strategy_scope, synthetic_data
+from tensorflow_ipu.compiler import current_scope, synthetic_data
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.configs.ranges import INT32, Range, shown
@@ -61,7 +61,7 @@ def check_ordinal(device_ordinal: int | None) -> int:
         ValueError: If it is not an integer, or negative.
     """
     if device_ordinal is None or isinstance(device_ordinal, OrdinalInScope):
-        return strategy_scope.current_ordinal()
+        return current_scope.current_ordinal()
     if isinstance(device_ordinal, bool) or not hasattr(device_ordinal, "__index__"):
         raise ValueError(
             f"Device ordinal must be an integer {_ORDINAL}; received {shown(device_ordinal)}."

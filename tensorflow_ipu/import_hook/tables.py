@@ -39,7 +39,7 @@ MODULES = {
     "data.ops": "api.data.ops",
     "data.ops.dataset_ops": "api.data.ops.dataset_ops",
     "dataset_benchmark": "feeds.dataset_benchmark",
-    "dataset_extractor": "feeds.files.dataset_extractor",
+    "dataset_extractor": "feeds.dataset_extractor",
     "distributed": "distributed",
     "distributed.host_collective_ops": "distributed.host_collective_ops",
     "distributed.ipu_multi_worker_strategy": "distributed.ipu_multi_worker_strategy",

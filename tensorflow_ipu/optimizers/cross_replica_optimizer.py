@@ -9,7 +9,7 @@ from tensorflow.python.framework import ops
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.training import optimizer as optimizer_lib
 
-from tensorflow_ipu.compiler import strategy_scope
+from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.ops import cross_replica_ops
 from tensorflow_ipu.optimizers import ipu_optimizer
 
@@ -59,5 +59,5 @@ class CrossReplicaOptimizer(ipu_optimizer.IpuOptimizer):
             for gradient, variable in grads_and_vars
         ]
         # In a function of an IPUStrategy the wrapped optimizer would sum them over replicas too.
-        with strategy_scope.without_reductions():
+        with current_scope.without_reductions():
             return super().apply_gradients(averaged, global_step=global_step, name=name)

@@ -18,7 +18,7 @@ from tensorflow_ipu.api.gradient_accumulation import (
     GradientAccumulationReductionMethod,
     MiniBatches,
 )
-from tensorflow_ipu.compiler.analysis import memory_options
+from tensorflow_ipu.compiler.analysis import pipeline_plan
 from tensorflow_ipu.compiler.checks import accumulation
 from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE
 from tensorflow_ipu.optimizers import ipu_optimizer
@@ -195,7 +195,7 @@ class GradientAccumulationOptimizerV2(_AccumulatingOptimizer):
             "offload_weight_update_variables": offload_weight_update_variables,
             "replicated_optimizer_state_sharding": replicated_optimizer_state_sharding,
         }
-        memory_options.check_options(memory)
+        pipeline_plan.check_options(memory)
         method = GradientAccumulationReductionMethod.parse(reduction_method)
         super().__init__(opt, num_mini_batches, memory, dtype, method, name)
 

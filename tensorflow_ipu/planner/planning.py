@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tensorflow_ipu.costs.cost import Cost
-from tensorflow_ipu.planner.memory import lifetimes, replica
+from tensorflow_ipu.planner.memory import lifetimes, memory_plan
 from tensorflow_ipu.planner.memory.details import MemoryDetails
 from tensorflow_ipu.planner.memory.lifetimes import Lifetimes
 from tensorflow_ipu.planner.memory.tile_mapping import Interval
@@ -19,7 +19,7 @@ from tensorflow_ipu.planner.program.placed_workload import PlacedWorkload
 from tensorflow_ipu.planner.program.resources import costs_of
 from tensorflow_ipu.planner.program.structure import Structure, structure
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.planner.time import timeline, work
+from tensorflow_ipu.planner.time import timeline
 from tensorflow_ipu.planner.time.items import Item
 from tensorflow_ipu.planner.workload import Workload
 
@@ -72,7 +72,7 @@ class Planner:
         return Plan(
             self.workload,
             settings,
-            replica.plan(self._find_lifetimes(settings), settings, costs),
+            memory_plan.plan(self._find_lifetimes(settings), settings, costs),
             timeline.plan(self._place(settings), settings, costs),
         )
 
@@ -83,7 +83,7 @@ class Planner:
             settings: chip, replicas and options.
         """
         costs = costs_of(self.workload, settings, self.maps(settings))
-        return replica.plan(self._find_lifetimes(settings), settings, costs)
+        return memory_plan.plan(self._find_lifetimes(settings), settings, costs)
 
     def mappings(self, settings: Settings) -> tuple[Mapping[int, tuple[Interval, ...]], ...]:
         """Returns the tile mapping of each buffer; see `replica.mappings`.
@@ -92,7 +92,7 @@ class Planner:
             settings: chip, replicas and options.
         """
         costs = costs_of(self.workload, settings, self.maps(settings))
-        return replica.mappings(self._find_lifetimes(settings), settings, costs)
+        return memory_plan.mappings(self._find_lifetimes(settings), settings, costs)
 
     def maps(self, settings: Settings) -> FusedMaps:
         """Returns the fused groups of elementwise ops.
@@ -116,8 +116,8 @@ class Planner:
             execution; the memory of each IPU tensor by tensor.
         """
         found = self._find_lifetimes(settings)
-        items = work.items(self._place(settings), settings, costs)
-        return tuple(items), found.order.ops, replica.details(found, settings, costs)
+        items = timeline.items(self._place(settings), settings, costs)
+        return tuple(items), found.order.ops, memory_plan.details(found, settings, costs)
 
     def timeline(self, settings: Settings) -> Timeline:
         """Times one launch.

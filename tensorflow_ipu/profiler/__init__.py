@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     from tensorflow_ipu.compiler.cache import executables
     from tensorflow_ipu.profiler.keras_callback import Callback
     from tensorflow_ipu.profiler.report import Report
-    from tensorflow_ipu.profiler.session import profile, report_of, reports
-    from tensorflow_ipu.profiler.text_summary import summary
+    from tensorflow_ipu.profiler.session import profile, report_of, reports, summary
 
 __all__ = ["Callback", "Report", "executables", "profile", "report_of", "reports", "summary"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.planner.op_groups import group
+from tensorflow_ipu.planner.details import group
 from tensorflow_ipu.planner.plan import IpuMemory, LiveBuffer, median_label
 from tensorflow_ipu.planner.workload import TENSOR, VARIABLE, Workload
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tensorflow_ipu.planner.op_groups import groups_at_peak
+from tensorflow_ipu.planner.details import groups_at_peak
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.planner.time.throughput import range_per_second

@@ -31,12 +31,10 @@ from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.profiler import breakdown, json_schema, schema
 from tensorflow_ipu.profiler.insights import insights, remedies_of
-from tensorflow_ipu.profiler.views import live_tensors
-from tensorflow_ipu.profiler.views.layer_tree import LayerNode
-from tensorflow_ipu.profiler.views.live_tensors import LiveTensor
+from tensorflow_ipu.profiler.views import view
 from tensorflow_ipu.profiler.views.operations import Operation
-from tensorflow_ipu.profiler.views.program_tree import ProgramNode
-from tensorflow_ipu.profiler.views.view import View
+from tensorflow_ipu.profiler.views.trees import LayerNode, ProgramNode
+from tensorflow_ipu.profiler.views.view import LiveTensor, View
 from tensorflow_ipu.util import private_files
 from tensorflow_ipu.util.short_repr import shows
 
@@ -49,7 +47,6 @@ if TYPE_CHECKING:
 # --- Plans as JSON, with long lists as columns ---
 
 _PLAIN = {int, float, str, bool, type(None)}
-
 
 _COST_FIELDS = tuple(
     "compute exchange sync temporary codelets vertex_state exchange_code label".split()
@@ -302,8 +299,6 @@ def _schedule_from_dict(data: Mapping[str, Any] | None) -> Timing | None:
 # --- Reports ---
 
 SCHEMA_VERSION = schema.VERSION
-
-
 FilePath = Union[str, Path]
 
 
@@ -429,7 +424,7 @@ class ReportData:
         Raises:
             IndexError: there is no such step or IPU.
         """
-        return live_tensors.at_step(self.plan, self.view.details, step, ipu)
+        return view.at_step(self.plan, self.view.details, step, ipu)
 
     def tensors_on(self, tile: int, step: int | None = None, ipu: int = 0) -> dict[str, int]:
         """Returns the bytes of each tensor on a tile at a step, the largest first.
@@ -442,7 +437,7 @@ class ReportData:
         Raises:
             IndexError: there is no such tile, step or IPU.
         """
-        return live_tensors.on_tile(self.plan, self.view.details, tile, step, ipu)
+        return view.on_tile(self.plan, self.view.details, tile, step, ipu)
 
     @functools.cached_property
     def view(self) -> View:

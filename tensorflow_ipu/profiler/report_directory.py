@@ -14,7 +14,7 @@ from tensorflow_ipu.configs import flags, poplar_options
 from tensorflow_ipu.configs.enums import ExecutionProfileType
 from tensorflow_ipu.profiler import schema
 from tensorflow_ipu.profiler.export import chrome_trace, html_page, text_report
-from tensorflow_ipu.profiler.host.activity import HostActivity
+from tensorflow_ipu.profiler.host_activity import HostActivity
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.runtime.system import System
 from tensorflow_ipu.util import gc_pause, private_files
@@ -27,8 +27,6 @@ from tensorflow_ipu.util.notices import warn_once
 # set.
 
 _PREFIX = "autoReport."
-
-
 _PARTS = ("outputGraphProfile", "outputExecutionProfile", "outputDebugInfo")
 
 
@@ -93,8 +91,6 @@ def _flag(engine: Mapping[str, str], name: str, default: bool) -> bool:
 # --- Files ---
 
 PREFIX = "tf_report"
-
-
 _RETRIES = 100
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from tensorflow.python.framework import errors
 
-from tensorflow_ipu.runtime import process
+from tensorflow_ipu.runtime import system
 
 _Result = TypeVar("_Result")
 
@@ -229,6 +229,6 @@ def _ctrl_c_raises() -> bool:
 
 def _end() -> None:
     """Ends all threads that may enter the interpreter, before it ends."""
-    if _State.library is not None and not process.is_fork():
+    if _State.library is not None and not system.is_fork():
         TRACING.end(_END_SECONDS)
         _State.library.tfipu_shut_down(_END_SECONDS * 1_000_000)

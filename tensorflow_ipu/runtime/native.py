@@ -16,7 +16,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import errors
 
 from tensorflow_ipu.import_hook.versions import built_for
-from tensorflow_ipu.runtime import interpreter, process, system
+from tensorflow_ipu.runtime import interpreter, system
 
 # Called with the address of a request.
 Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -276,7 +276,7 @@ def ops() -> ModuleType:
     Raises:
         tf.errors.FailedPreconditionError: In a fork of a process that used IPUs.
     """
-    process.use()
+    system.use_process()
     return _connected_ops()
 
 
@@ -291,7 +291,7 @@ def _connected_ops() -> ModuleType:
 
 def _on_change(attached: system.System) -> None:
     """Makes the engine follow a change of the configuration."""
-    if process.is_fork():
+    if system.is_fork():
         return
     wait_idle()
     load().tfipu_attach(attached.generation, len(attached.devices))
@@ -460,7 +460,7 @@ def log_launches(executable: str, line: str) -> None:
 
 def wait_idle() -> None:
     """Waits until no program runs. Signals are handled meanwhile."""
-    while not process.is_fork() and not load().tfipu_wait_idle(_POLL_MICROSECONDS):
+    while not system.is_fork() and not load().tfipu_wait_idle(_POLL_MICROSECONDS):
         pass
 
 
@@ -493,7 +493,7 @@ def forget_cluster(identifier: str) -> None:
     Args:
         identifier: name of the Cluster.
     """
-    if not process.is_fork():
+    if not system.is_fork():
         load().tfipu_forget_cluster(identifier.encode())
 
 
@@ -503,7 +503,7 @@ def forget_executable(identifier: str) -> None:
     Args:
         identifier: identifier of the Executable.
     """
-    if not process.is_fork():
+    if not system.is_fork():
         load().tfipu_forget_executable(identifier.encode())
 
 
@@ -514,7 +514,7 @@ def drop_feed(name: str, ordinal: int) -> None:
         name: name of the queue.
         ordinal: device of the queue.
     """
-    if not process.is_fork():
+    if not system.is_fork():
         load().tfipu_drop_feed(name.encode(), ordinal)
 
 

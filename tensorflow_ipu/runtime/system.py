@@ -1,4 +1,4 @@
-"""The attached system: which IPUs each device has; attaching and detaching it."""
+"""The attached system: which IPUs each device has; attaching, detaching, and forks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from tensorflow_ipu.configs.machine import MOST_IPUS, Machine, selection_permuta
 from tensorflow_ipu.configs.proto import ipu_options_pb2
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
 from tensorflow_ipu.import_hook.versions import packages
-from tensorflow_ipu.runtime import process
 from tensorflow_ipu.runtime.attachment import AttachedDevice, System, ipus_reserved
 from tensorflow_ipu.util import errors
 from tensorflow_ipu.util.notices import warn_once
@@ -41,6 +40,50 @@ __all__ = [
     "reset_ipu_configuration",
     "subscribe",
 ]
+
+
+class _Process:
+    """State of this process."""
+
+    uses_ipus = False
+    is_fork = False
+
+
+def use_process() -> None:
+    """Records that this process uses IPUs; called before any use.
+
+    Raises:
+        tf.errors.FailedPreconditionError: it is a fork of a process that used them, or that used
+            TensorFlow.
+    """
+    if _Process.is_fork:
+        raise errors.failed_precondition(
+            "This process cannot use IPUs: it was forked from one that was using them or "
+            "TensorFlow, whose threads do not survive a fork. Start it with "
+            "multiprocessing.get_context('spawn'), or fork before IPUs are configured and before "
+            "TensorFlow has computed anything."
+        )
+    _Process.uses_ipus = True
+
+
+def is_fork() -> bool:
+    """Returns whether this process is a fork of a process that used IPUs."""
+    return _Process.is_fork
+
+
+def _after_fork_in_child() -> None:
+    """Records in a fork whether its parent used IPUs."""
+    _Process.is_fork |= _Process.uses_ipus or _tensorflow_has_begun()
+
+
+def _tensorflow_has_begun() -> bool:
+    """Returns whether TensorFlow has started the threads of eager mode."""
+    module = sys.modules.get("tensorflow.python.eager.context")
+    context = getattr(module, "_context", None)
+    return bool(getattr(context, "_initialized", False))
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 # --- The line of the user's program that a call came from ---
@@ -325,7 +368,7 @@ def _apply(
     config: IPUConfig | IpuOptions, replacing: Callable[[], None], with_models: bool = False
 ) -> None:
     """Attaches devices, after calling a function if others are attached."""
-    process.use()
+    use_process()
     poplar_options.check_environment()
     with _state.change:
         built = build(_options(config), flags.parsed(), _state.generation + 1, with_models)

@@ -16,7 +16,7 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import resource_variable_ops
 
 from tensorflow_ipu.compiler import requests
-from tensorflow_ipu.compiler.analysis import host_evaluation
+from tensorflow_ipu.compiler.analysis import constants
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.runtime import interpreter, native
@@ -173,7 +173,7 @@ def _check_on_device(executable: Executable) -> None:
     """Raises for programs that the host evaluates: they have no Executable to save."""
     if executable.on_device:
         return
-    constant = host_evaluation.is_constant(executable.library, executable.entry)
+    constant = constants.is_constant(executable.library, executable.entry)
     kind = "constant" if constant else "scalar elementwise"
     raise errors.FailedPreconditionError(
         None,

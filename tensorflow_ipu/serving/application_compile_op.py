@@ -18,7 +18,7 @@ from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
 from tensorflow_ipu.api.ipu_compiler import Results
-from tensorflow_ipu.compiler import current_scope, strategy_scope
+from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.compiler import trace as trace_lib
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.hooks import tensorflow_hooks
@@ -126,7 +126,7 @@ def _ordinal() -> int:
     device = current_scope.current_device()
     if current_scope.is_ipu(device):
         return current_scope.ordinal(device)
-    return strategy_scope.current_ordinal()
+    return current_scope.current_ordinal()
 
 
 def _trace(
@@ -155,7 +155,7 @@ def _trace(
 
     specs = [tensor_lib.TensorSpec.from_tensor(tensor) for tensor in flat]
     whole = polymorphic_function.function(body, input_signature=specs)
-    with trace_lib.cluster_scope(), strategy_scope.without_reductions():
+    with trace_lib.cluster_scope(), current_scope.without_reductions():
         concrete = whole.get_concrete_function()
     return Cluster.from_graph(concrete.graph, name, owner=(whole, concrete), inputs=flat)
 

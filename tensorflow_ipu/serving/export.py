@@ -23,7 +23,7 @@ from tensorflow.python.saved_model import constants, fingerprinting_utils, save,
 from tensorflow.python.trackable import asset, autotrackable
 from tensorflow.python.util import nest
 
-from tensorflow_ipu.compiler import current_scope, served, strategy_scope
+from tensorflow_ipu.compiler import current_scope, launch
 from tensorflow_ipu.compiler import launch as launch_lib
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.configs.ranges import COUNT
@@ -307,7 +307,7 @@ def export(
     Returns:
         A `tf.function` equivalent to the signature, which runs on the device.
     """
-    ordinal = strategy_scope.current_ordinal()
+    ordinal = current_scope.current_ordinal()
     name = re.sub(r"\W+", "_", name)
     needed = sorted(set().union(*map(ipu_ops, flow.steps)))
     if needed:
@@ -326,7 +326,7 @@ def export(
     def on_host(tensors: Sequence[Any]) -> Any:
         if not flow.has_host_steps:
             return predict_step(*tensors)
-        with served.marked():
+        with launch.marked():
             return predict_step(*tensors)
 
     serve = flow.function(captures, on_host)
@@ -357,7 +357,7 @@ def _on_devices(flow: Flow, ordinal: int, name: str, named: bool) -> Any:
         return flow.function(of_hosts, predict, named)
 
     function = on_device(f"/device:IPU:{ordinal}")
-    served.set_for_device(
+    launch.set_for_device(
         function, lambda device: on_device(f"/device:IPU:{current_scope.ordinal(device)}")
     )
     return function

@@ -15,10 +15,10 @@ from tensorflow.python.util import nest
 
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.compiler.current_scope import without_reductions
 from tensorflow_ipu.compiler.hooks import tensorflow_hooks
+from tensorflow_ipu.compiler.ir.dataflow import resource_uses
 from tensorflow_ipu.compiler.ir.program import Program
-from tensorflow_ipu.compiler.ir.resource_uses import find
-from tensorflow_ipu.compiler.strategy_scope import without_reductions
 from tensorflow_ipu.feeds import common
 from tensorflow_ipu.serving.arguments import Arguments
 from tensorflow_ipu.util import op_names
@@ -285,5 +285,5 @@ def _only_reads(step: TracedStep) -> bool:
     if any(id(handle) not in handles for handle in captured):
         return False
     cluster = Cluster.from_graph(step.concrete.graph, "frozen", owner=step.concrete)
-    uses = find(Program.from_library(cluster.library(), cluster.entry))
+    uses = resource_uses(Program.from_library(cluster.library(), cluster.entry))
     return all(node.op in op_names.READS for _, node in uses)

@@ -16,7 +16,7 @@ from tensorflow_ipu.planner.schedule import PipelineDescription, PipelineSchedul
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.planner.workload import Workload
-from tensorflow_ipu.tuning.edits import accumulation, replication
+from tensorflow_ipu.tuning.edits import workload_edits
 from tensorflow_ipu.tuning.edits.batch import with_batch
 from tensorflow_ipu.tuning.stages import stage_split
 from tensorflow_ipu.util.text import aligned, exact_bytes, fitted
@@ -40,10 +40,7 @@ NAMES: Mapping[str, str] = {
     "partials": "type of sums of float16 products: float16 or float32",
 }
 
-
 _POSITIVE = ("tiles", "replicas", "instances", "batch", "stages", "count")
-
-
 _PARTIALS = {**enums.PARTIALS_OF_OPTION, "float16": "float16", "float32": "float32"}
 
 
@@ -105,7 +102,7 @@ def changed_program(
     if "recompute" in changes:
         workload = _recomputed(workload, changes["recompute"])
     if settings.replicas == 1 < target.replicas:
-        workload = replication.with_sums(workload)
+        workload = workload_edits.with_sums(workload)
     return workload
 
 
@@ -181,7 +178,7 @@ def _rescheduled(workload: Workload, target: Settings, changes: Mapping[str, Any
         )
     if before is None:
         found, least = structure.structure(workload), target.minimum_remote_bytes
-        return accumulation.with_count(workload, found, changes["count"], least)
+        return workload_edits.with_count(workload, found, changes["count"], least)
     schedule = stage_split.schedule_named(changes.get("schedule", before.schedule.name))
     after = dataclasses.replace(before, schedule=schedule, count=changes.get("count", before.count))
     stage_split.check_count(after)

@@ -15,11 +15,11 @@ import tensorflow as tf
 from tensorflow_ipu import profiler
 from tensorflow_ipu.api import ipu_compiler, scopes
 from tensorflow_ipu.api.config import IPUConfig
-from tensorflow_ipu.compiler import cache, strategy_scope
+from tensorflow_ipu.compiler import cache, current_scope
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ops import cross_replica_ops
-from tensorflow_ipu.runtime import event_trace, events, native, system
+from tensorflow_ipu.runtime import events, native, system
 from tests.support.models import keras_models
 from tests.support.programs import replicas
 
@@ -49,7 +49,7 @@ def nothing_stays() -> Iterator[None]:
 
 
 def _run(function: Any, *arguments: Any) -> Any:
-    strategy = strategy_scope.current() or ipu_strategy.IPUStrategy()
+    strategy = current_scope.current() or ipu_strategy.IPUStrategy()
     with strategy.scope():
         return strategy.run(function, arguments)
 
@@ -230,7 +230,7 @@ def test_events_name_a_program_that_is_gone() -> None:
 
 
 def _events() -> list[IpuTraceEvent]:
-    return event_trace.extract_all_events(events.STORE.drain())
+    return events.extract_all_events(events.STORE.drain())
 
 
 def test_new_configuration_unloads_runnable_programs() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tensorflow_ipu.compiler import device_numerics
-from tensorflow_ipu.compiler.analysis import flops
+from tensorflow_ipu.compiler.analysis import op_work
 from tensorflow_ipu.configs.chips import BOW, MK1, MK2
 from tensorflow_ipu.costs.catalogue import RULES, cost_of
 from tensorflow_ipu.costs.contractions.convolution import convolution
@@ -33,9 +33,9 @@ COUNTED_BY_TENSORFLOW = """
 @pytest.mark.parametrize(
     "types",
     [
-        pytest.param(flops.FORMULAS, id="formulas"),
-        pytest.param(flops.DATA_MOVEMENT, id="data movement"),
-        pytest.param(flops.CONTROL, id="control"),
+        pytest.param(op_work.FORMULAS, id="formulas"),
+        pytest.param(op_work.DATA_MOVEMENT, id="data movement"),
+        pytest.param(op_work.CONTROL, id="control"),
         pytest.param(device_numerics.ARITHMETIC, id="arithmetic"),
         pytest.param(device_numerics.EXACT, id="exact"),
         pytest.param(device_numerics.UPDATES, id="updates"),

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api.config import IPUConfig
-from tensorflow_ipu.compiler import cache, strategy_scope
+from tensorflow_ipu.compiler import cache, current_scope
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.runtime import system
 
@@ -67,13 +67,13 @@ class TestAttributes:
         assert strategy.supports_loss_scaling
 
     def test_the_scope_sets_the_current_strategy(self) -> None:
-        assert strategy_scope.current() is None
-        assert strategy_scope.current_ordinal() == 0
+        assert current_scope.current() is None
+        assert current_scope.current_ordinal() == 0
         strategy = ipu_strategy.IPUStrategy("/device:IPU:2")
         with strategy.scope():
-            assert strategy_scope.current() is strategy
-            assert strategy_scope.current_ordinal() == 2
-        assert strategy_scope.current() is None
+            assert current_scope.current() is strategy
+            assert current_scope.current_ordinal() == 2
+        assert current_scope.current() is None
 
 
 class TestVariables:

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.api.config import IPUConfig
-from tensorflow_ipu.compiler import strategy_scope
+from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.feeds import ipu_outfeed_queue
@@ -596,7 +596,7 @@ def test_elements_read_before_end_are_sent(configure: Any, replicas: int) -> Non
         for _ in range(25):
             infeed.restart(numbers(3 * replicas))
             with pytest.raises(tf.errors.OutOfRangeError):
-                strategy_scope.current().run(program)
+                current_scope.current().run(program)
             arrived = outfeed.dequeue().numpy()
             np.testing.assert_array_equal(arrived.reshape(-1), np.arange(3 * replicas))
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.ops import summary_ops
 from tensorflow_ipu.ops.raw import gen_ipu_ops
-from tensorflow_ipu.runtime import event_trace, events
+from tensorflow_ipu.runtime import events
 
 
 class _Engine:
@@ -37,7 +37,7 @@ def _record(store: events.EventStore, name: str) -> None:
 
 
 def _names(value: Any) -> list[str]:
-    return [e.execute.module_name.decode() for e in event_trace.extract_all_events(value)]
+    return [e.execute.module_name.decode() for e in events.extract_all_events(value)]
 
 
 def test_the_trace_is_read_in_eager_mode(store: events.EventStore) -> None:

@@ -1,4 +1,4 @@
-"""Tests of details, whose sums are the plan's."""
+"""Tests of details, whose sums are the plan's, and of the groups of ops in reports."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorflow_ipu.planner.details import details
+from tensorflow_ipu.planner.details import details, group, groups_at_peak
+from tensorflow_ipu.planner.plan import LiveBuffer
 from tensorflow_ipu.planner.planning import plan
 from tensorflow_ipu.planner.schedule import PipelineDescription
 from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.workload import Op
+from tests.support.planner import plans
 from tests.support.planner.workloads import Builder, chain, pipelines, workloads
 
 FAST = settings(max_examples=15, derandomize=True, deadline=None)
@@ -124,3 +127,40 @@ def test_plan_code_counts_if_less_suffices_now():
     found = details(dataclasses.replace(made, memory=(older,)))
     assert found.exact == (True,)
     assert sum(p.resident.num_bytes for p in found.memory[0].residents) == older.always_live
+
+
+# --- Groups of ops ---
+
+
+def _op(op_type: str = "Mul", layer: str = "", source: str = "") -> Op:
+    return Op("op", op_type, layer, 0, (), (), {}, 1, source=source)
+
+
+@pytest.mark.parametrize(
+    "op, expected",
+    [
+        (_op(layer="dense", source="train.py:12 (step)"), "dense"),
+        (_op(source="train.py:12 (step)"), "step (train.py)"),
+        (_op(source="my file (2).py:12 (<lambda>)"), "<lambda> (my file (2).py)"),
+        (_op("IpuInfeedDequeue", source="train.py:12 (step)"), "infeed"),
+        (_op("IpuOutfeedEnqueue"), "outfeed"),
+        (_op(), ""),
+    ],
+)
+def test_an_op_is_grouped_by_layer_or_function(op: Op, expected: str) -> None:
+    assert group(op) == expected
+
+
+def test_groups_of_what_is_live() -> None:
+    plan = plans.plan()
+    memory = plan.memory[0]
+    live = (
+        *memory.at_peak,
+        LiveBuffer(None, "temporaries of gradients/dense/MatMul", "temporaries", 1, ""),
+        LiveBuffer(None, "stack", "stack", 1, ""),
+    )
+    # The kernel is the dense layer's, which is the first to use it; the peak is at the gradient.
+    found = groups_at_peak(plan.workload, memory, live)
+    assert found == ("dense", "dense", "dense", "")
+    nowhere = dataclasses.replace(memory, peak_op=None)
+    assert groups_at_peak(plan.workload, nowhere, live)[2] == ""

@@ -10,7 +10,7 @@ import pytest
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.program import structure
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.tuning.edits import accumulation, batch, replication
+from tensorflow_ipu.tuning.edits import batch, workload_edits
 from tests.support.planner.layered_workloads import dense
 
 FEW, MANY = 50, 200
@@ -19,9 +19,9 @@ WORK = {
     "plan": lambda workload: planning.plan(workload, Settings()),
     "plan with recomputation": lambda workload: planning.plan(workload, Settings(recompute=True)),
     "structure": structure.structure,
-    "replicas": replication.with_sums,
+    "replicas": workload_edits.with_sums,
     "batch": lambda workload: batch.with_batch(workload, 64),
-    "accumulation": lambda workload: accumulation.with_count(
+    "accumulation": lambda workload: workload_edits.with_count(
         workload, structure.structure(workload), 4, 128
     ),
 }

@@ -10,7 +10,7 @@ from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ops import cross_replica_ops
-from tensorflow_ipu.profiler import flag_outputs, text_summary
+from tensorflow_ipu.profiler import automatic, session
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.tuning import what_if
 
@@ -52,7 +52,7 @@ def test_replicas_are_those_of_all_processes(executable, tmp_path):
     path.write_text(report.to_json())
     again = Report.load(path)
     assert again.settings == report.settings and again.target == report.target
-    summary = text_summary.summary()
+    summary = session.summary()
     assert "8 replicas of 1 IPU each, 2 in each of 4 instances" in summary
 
 
@@ -69,7 +69,7 @@ def test_the_sum_is_that_of_all_processes(executable):
 
 def test_process_counts_the_tiles_of_its_own_device(executable, caplog):
     tiles = 2 * executable.settings.chip.tiles
-    flag_outputs.cycle_line(executable, flags.Flags(log_cycle_count=tiles - 1))
+    automatic.cycle_line(executable, flags.Flags(log_cycle_count=tiles - 1))
     assert not caplog.records
-    flag_outputs.cycle_line(executable, flags.Flags(log_cycle_count=tiles))
+    automatic.cycle_line(executable, flags.Flags(log_cycle_count=tiles))
     assert f"runs on the tiles 0 to {tiles - 1}" in caplog.text

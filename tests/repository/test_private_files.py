@@ -178,7 +178,7 @@ _ELSEWHERE = {
     "tensorflow_ipu/compiler/store.py os.open",  # the lock of the executable cache, mode 0600
     "tensorflow_ipu/cli/console.py os.open",  # the null device
     "tensorflow_ipu/serving/application_compile_op.py mkstemp",  # a name of its own, mode 0600
-    "tensorflow_ipu/feeds/files/tensor_file.py open",  # a member of an archive, written as above
+    "tensorflow_ipu/feeds/dataset_extractor.py open",  # a member of an archive, written as above
     "tensorflow_ipu/frontends/popxl_addons/task_session.py open",  # likewise
 }
 # Names of modules and functions that make code or objects of what is in a file.

@@ -16,7 +16,7 @@ from tensorflow_ipu.compiler.ir.records import ArgumentSpec, OpRecord, TensorRec
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.legacy import create_ipu_config
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent
-from tensorflow_ipu.runtime import event_payloads, event_trace, events, system
+from tensorflow_ipu.runtime import event_payloads, events, system
 from tensorflow_ipu.runtime.native import EngineEvent
 
 
@@ -82,7 +82,7 @@ def store(engine: Engine) -> events.EventStore:
 
 
 def _parsed(store: events.EventStore) -> list[IpuTraceEvent]:
-    return event_trace.extract_all_events(store.drain())
+    return events.extract_all_events(store.drain())
 
 
 def test_nothing_is_recorded_while_off(engine: Engine) -> None:
@@ -297,7 +297,7 @@ def _hand_made() -> list[bytes]:
 
 
 def test_events_are_shown_as_text() -> None:
-    text = event_trace.extract_all_strings_from_event_trace(_hand_made())
+    text = events.extract_all_strings_from_event_trace(_hand_made())
     blocks = text.split("-" * 70 + "\n")[1:]
     head = r"=> @ \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}: "
     for block, expected in zip(
@@ -329,21 +329,21 @@ def test_events_are_shown_as_text() -> None:
 )
 def test_events_in_all_forms_they_come_in(wrap: Any) -> None:
     wrapped = wrap(_hand_made())
-    assert event_trace.extract_all_types_from_event_trace(wrapped) == list(range(6))
-    assert event_trace.extract_all_events(wrapped)[1].compile_end.duration == 42
+    assert events.extract_all_types_from_event_trace(wrapped) == list(range(6))
+    assert events.extract_all_events(wrapped)[1].compile_end.duration == 42
 
 
 def test_something_else_is_refused() -> None:
     with pytest.raises(TypeError, match="evaluate the tensor"):
-        event_trace.extract_all_events(3)
+        events.extract_all_events(3)
 
 
 @pytest.mark.parametrize(
     "extract",
     [
-        event_trace.extract_compile_reports,
-        event_trace.extract_execute_reports,
-        event_trace.extract_poplar_serialized_graphs,
+        events.extract_compile_reports,
+        events.extract_execute_reports,
+        events.extract_poplar_serialized_graphs,
     ],
 )
 def test_reports_are_not_in_events(extract: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler import compile as compile_lib
-from tensorflow_ipu.compiler import strategy_scope
+from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
@@ -65,7 +65,7 @@ def handler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
 
 
 def _run(function: Any, *arguments: Any) -> Any:
-    strategy = strategy_scope.current() or ipu_strategy.IPUStrategy()
+    strategy = current_scope.current() or ipu_strategy.IPUStrategy()
     with strategy.scope():
         return strategy.run(function, arguments)
 

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api import ipu_compiler, scopes
-from tensorflow_ipu.compiler import strategy_scope
+from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
@@ -55,7 +55,7 @@ class _Program:
 
     def __call__(self) -> np.ndarray:
         """Returns the values, [replicas, ...]."""
-        strategy_scope.current().run(self._program)
+        current_scope.current().run(self._program)
         return np.asarray(self._queue.dequeue())[0]
 
 

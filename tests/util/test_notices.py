@@ -27,7 +27,7 @@ SAID_ONCE_FOR = {
     "tensorflow_ipu/compiler/store.py": "a damaged file, which is replaced",
     "tensorflow_ipu/runtime/system.py": "a change of configuration, as in the original",
     "tensorflow_ipu/distributed/popdist_strategy.py": "a strategy's reduction that is traced",
-    "tensorflow_ipu/profiler/host/recorder.py": "a profile that asks for threads and has none",
+    "tensorflow_ipu/profiler/recorder.py": "a profile that asks for threads and has none",
     "tensorflow_ipu/serving/export.py": "an exported model",
 }
 

@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.feeds.files.dataset_extractor import *
+from tensorflow_ipu.feeds.dataset_extractor import *

@@ -1,4 +1,4 @@
-"""Compile-time constants among the tensors of a Program.
+"""Compile-time constants of a Program, and Programs that the host evaluates without a device.
 
 XLA compiles programs of fixed shapes, so inputs that shapes follow from have to be known to it. It
 knows constants, shapes, and values computed from these alone, also through the arguments of
@@ -14,11 +14,13 @@ from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from tensorflow.core.framework import node_def_pb2
+from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import op_def_registry, tensor_util
 
 from tensorflow_ipu.compiler.ir.function_graphs import IDENTITY_OPS, invariant_arguments
 from tensorflow_ipu.compiler.ir.program import Program, called_functions, input_node
+from tensorflow_ipu.compiler.ir.target import Target
+from tensorflow_ipu.costs.rules.elementwise import is_elementwise
 from tensorflow_ipu.util import op_names
 
 
@@ -191,6 +193,7 @@ def result_index(tensor: Tensor) -> int:
 _SHAPES = frozenset(
     "VariableShape ZerosLike OnesLike TensorListElementShape TensorListLength".split()
 ).union(op_names.SHAPE_QUERIES)
+
 # Known once the number of replicas is, which it is when a program is compiled.
 _CONSTANTS = frozenset(["Const", "HostConst", op_names.REPLICA_COUNT])
 # Ops that carry values from iteration to iteration in loops of TensorFlow 1.
@@ -386,3 +389,55 @@ def pushed(calls: Calls, accumulator: Tensor) -> list[Tensor]:
             returned = calls.returned(tensor, node)
             pending.extend([] if returned is None else [returned])
     return found
+
+
+_PASSING = frozenset({"Identity", "IdentityN", "NoOp", "Const"})
+
+
+def is_host_evaluated(program: Program, target: Target) -> bool:
+    """Returns whether the host evaluates a Program without the device.
+
+    So it does where the results are constants or inputs, and where all work is elementwise on
+    scalars, variables included, as long as nothing has a side effect.
+    """
+    nodes = program.functions[program.entry].node_def
+    if not any(argument.is_variable for argument in target.arguments):
+        if all(node.op in _PASSING for node in nodes) or _is_constant(nodes):
+            return True
+    return (
+        all(
+            node.op in _PASSING or node.op == op_names.READ or is_elementwise(node.op)
+            for node in nodes
+        )
+        and all(argument.shape.rank == 0 for argument in target.arguments)
+        and all(_is_scalar(node) for node in nodes if node.op == "Const")
+    )
+
+
+def is_constant(library: function_pb2.FunctionDefLibrary, entry: str) -> bool:
+    """Returns whether a host-evaluated program returns only constants and its inputs.
+
+    Args:
+        library: its functions.
+        entry: name of the function to run.
+    """
+    (nodes,) = (
+        list(function.node_def) for function in library.function if function.signature.name == entry
+    )
+    return all(node.op in _PASSING for node in nodes) or _is_constant(nodes)
+
+
+def _is_scalar(node: node_def_pb2.NodeDef) -> bool:
+    return not node.attr["value"].tensor.tensor_shape.dim
+
+
+def _is_constant(nodes: list[node_def_pb2.NodeDef]) -> bool:
+    """Returns whether everything follows from constants, by ops without side effects."""
+    has_argument = False
+    names = {node.name for node in nodes}
+    for node in nodes:
+        definition = op_def_registry.get(node.op)
+        if definition is None or definition.is_stateful or op_names.is_own(node.op):
+            return False
+        has_argument |= any(name.lstrip("^").split(":")[0] not in names for name in node.input)
+    return not has_argument

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import op_def_registry
 
-from tensorflow_ipu.compiler.ir import collectives, dataflow, resource_uses
+from tensorflow_ipu.compiler.ir import dataflow, effects
 from tensorflow_ipu.compiler.ir.dataflow import ProgramOp, Summaries
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.util import op_names
@@ -44,7 +44,7 @@ class ReplicaFlow(Summaries[ProgramOp, bool]):
         There is one value at least, which tells of an op that has no results whether it does the
         same on all replicas.
         """
-        if op.type == op_names.EQUALITY_PROMISE or collectives.equalises(op.node, self.replicas):
+        if op.type == op_names.EQUALITY_PROMISE or effects.equalises(op.node, self.replicas):
             return _all(op, False)
         return _all(op, any(inputs) or self.is_source(op.node) or any(map(any, inside)))
 
@@ -101,12 +101,12 @@ class _Flow(ReplicaFlow):
     def __init__(self, program: Program, replicas: int) -> None:
         super().__init__(replicas)
         self._entry = dataflow.entry(program)
-        self._resources: dict[int, set[resource_uses.Resource]] = defaultdict(set)
-        self._uses = resource_uses.find(program)  # keeps the nodes, which are told by identity
+        self._resources: dict[int, set[dataflow.Resource]] = defaultdict(set)
+        self._uses = dataflow.resource_uses(program)  # keeps the nodes, which are told by identity
         for use in self._uses:
             if use.resource[0] != "feed":
                 self._resources[id(use.node)].add(use.resource)
-        self._variables: set[resource_uses.Resource] = set()
+        self._variables: set[dataflow.Resource] = set()
         self._places: set[Place] = set()
         # Whether replicas may run the function a different number of times.
         self.context = False

@@ -19,7 +19,7 @@ from tensorflow.python.ops import resource_variable_ops
 from tensorflow.python.trackable import base, data_structures
 
 from tensorflow_ipu.compiler.cluster import Cluster
-from tensorflow_ipu.compiler.ir import resource_uses
+from tensorflow_ipu.compiler.ir import dataflow
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.source_map import SourceLocation, SourceMap, source_of
 
@@ -255,7 +255,7 @@ def _described(cluster: Cluster, found: Sequence[tuple[int, Any]]) -> list[_Reso
     """Describes the resources that some arguments of a program are."""
     functions = {f.signature.name: f for f in cluster.library().function}
     users: dict[object, list[Any]] = {}
-    for resource, node in resource_uses.find(Program(functions, cluster.entry)):
+    for resource, node in dataflow.resource_uses(Program(functions, cluster.entry)):
         users.setdefault(resource, []).append(node)
     sources = SourceMap(cluster.graph, cluster.entry)
     holders = find_holders([origin for _, origin in found])

@@ -8,7 +8,7 @@ from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import errors
 
 from tensorflow_ipu.compiler.analysis.replica_identical import ReplicaFlow
-from tensorflow_ipu.compiler.ir import collectives, dataflow
+from tensorflow_ipu.compiler.ir import dataflow, effects
 from tensorflow_ipu.compiler.ir.dataflow import ProgramOp
 from tensorflow_ipu.compiler.ir.program import Program, functions_run_by, node_tag
 from tensorflow_ipu.compiler.ir.target import Target
@@ -37,7 +37,7 @@ class _Flow(ReplicaFlow):
     def __init__(self, program: Program, replicas: int) -> None:
         super().__init__(replicas)
         self._program = program
-        self._with_collectives = collectives.functions_with_collectives(program)
+        self._with_collectives = effects.functions_with_collectives(program)
 
     def is_source(self, node: node_def_pb2.NodeDef) -> bool:
         """Returns whether a node gives the index."""
@@ -90,7 +90,7 @@ class _Flow(ReplicaFlow):
         """Returns the name of the first collective in functions or their callees."""
         for name in functions:
             for node in self._program.functions[name].node_def:
-                if collectives.is_collective(node):
+                if effects.is_collective(node):
                     return node_tag(node.name, name)
                 called = self._with_collectives.intersection(functions_run_by(self._program, node))
                 if called:
@@ -105,9 +105,9 @@ def check_groups(program: Program, target: Target) -> None:
         tf.errors.InvalidArgumentError: Naming the op and both numbers.
     """
     for function, node in program.nodes():
-        if not collectives.is_collective(node):
+        if not effects.is_collective(node):
             continue
-        size = collectives.group_size(node, target.replicas)
+        size = effects.group_size(node, target.replicas)
         whole_only = op_names.COLLECTIVES[node.op].whole_only
         if target.replicas % size or (whole_only and size != target.replicas):
             name = node_tag(node.name, function.signature.name)

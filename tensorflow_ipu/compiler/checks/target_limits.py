@@ -5,8 +5,8 @@ from __future__ import annotations
 from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import dtypes, errors
 
-from tensorflow_ipu.compiler.analysis import memory_options
-from tensorflow_ipu.compiler.ir import resource_uses
+from tensorflow_ipu.compiler.analysis import pipeline_plan
+from tensorflow_ipu.compiler.ir import dataflow
 from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program, node_tag
 from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.util import op_names
@@ -69,11 +69,11 @@ def check_remote_memory(program: Program, target: Target) -> None:
             none.
         tf.errors.UnimplementedError: If weights are to be split, and there is none.
     """
-    if memory_options.RemoteMemory.of(target.system).available:
+    if pipeline_plan.RemoteMemory.of(target.system).available:
         return
-    for description in memory_options.descriptions(program):
+    for description in pipeline_plan.descriptions(program):
         memory = description["memory"]
-        asked = next((name for name in memory_options.OFFLOADS if memory.get(name)), None)
+        asked = next((name for name in pipeline_plan.OFFLOADS if memory.get(name)), None)
         if asked is not None:
             raise errors.FailedPreconditionError(
                 None,
@@ -84,7 +84,7 @@ def check_remote_memory(program: Program, target: Target) -> None:
                 "to use it where there is some.",
             )
         if memory.get("replicated_weight_sharding"):
-            raise memory_options.weights_not_offloaded(
+            raise pipeline_plan.weights_not_offloaded(
                 "the configured device does not support remote memory"
             )
 
@@ -99,7 +99,7 @@ def check_update_types(program: Program, target: Target) -> None:
     Raises:
         tf.errors.InvalidArgumentError: Naming the op and the types.
     """
-    for resource, node in resource_uses.find(program):
+    for resource, node in dataflow.resource_uses(program):
         if resource[0] != "argument" or not op_names.is_optimizer_update(node.op):
             continue
         variable = target.arguments[int(str(resource[1]))].dtype

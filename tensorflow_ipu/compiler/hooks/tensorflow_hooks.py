@@ -37,18 +37,10 @@ from tensorflow.python.ops import (
     math_ops,
 )
 
-from tensorflow_ipu.compiler import (
-    cluster,
-    current_scope,
-    launch,
-    placed_clusters,
-    requests,
-    strategy_scope,
-    trace,
-)
+from tensorflow_ipu.compiler import cluster, current_scope, launch, requests, trace
 from tensorflow_ipu.compiler.hooks import gradient_hooks
 from tensorflow_ipu.compiler.ir import program
-from tensorflow_ipu.runtime import interpreter, native, process, system
+from tensorflow_ipu.runtime import interpreter, native, system
 
 
 def wrap_calls() -> None:
@@ -76,8 +68,8 @@ def _refused_in_forks(
 
     @functools.wraps(call)
     def call_unless_forked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if process.is_fork() and launches(self, *args):
-            process.use()
+        if system.is_fork() and launches(self, *args):
+            system.use_process()
         return call(self, *args, **kwargs)
 
     return call_unless_forked
@@ -192,7 +184,7 @@ def _ipu_in_scope() -> str | None:
     device = current_scope.current_device()
     if current_scope.is_ipu(device):
         return device
-    strategy = strategy_scope.current()
+    strategy = current_scope.current()
     return None if strategy is None else strategy.ipu_device
 
 
@@ -206,7 +198,7 @@ def _hook_datasets() -> None:
 
     @functools.wraps(iterate)
     def iterate_on_ipu(self: dataset_ops.DatasetV2) -> Iterator[Any]:
-        make_iterator = strategy_scope.iterator_factory()
+        make_iterator = current_scope.iterator_factory()
         if make_iterator is None or not context.executing_eagerly():
             return iterate(self)
         return make_iterator(self)
@@ -264,8 +256,8 @@ def _hook_graphs() -> None:
     Ops that a session or function places on an IPU become programs, which find the lines of their
     ops in these graphs. They are remembered weakly; nothing about them changes.
     """
-    _after_init(session.BaseSession, lambda made: placed_clusters.note_graph(made.graph))
-    _after_init(func_graph.FuncGraph, placed_clusters.note_graph)
+    _after_init(session.BaseSession, lambda made: cluster.note_graph(made.graph))
+    _after_init(func_graph.FuncGraph, cluster.note_graph)
 
 
 def _hook_seeds() -> None:

@@ -10,17 +10,17 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.compiler.xla import xla_data_pb2
 
-from tensorflow_ipu.compiler.analysis.flops import flops_of
-from tensorflow_ipu.compiler.analysis.trip_count import Trips, trips
-from tensorflow_ipu.compiler.analysis.variable_traffic import bytes_of, num_bytes, record_bytes
+from tensorflow_ipu.compiler.analysis.op_work import bytes_of, flops_of, num_bytes, record_bytes
 from tensorflow_ipu.compiler.ir.function_graphs import (
     Binding,
     FunctionImporter,
+    Trips,
     binding_of,
     constant_value,
     dimensions,
     invariant_arguments,
     through_identities,
+    trips,
 )
 from tensorflow_ipu.compiler.ir.program import PHASE_ATTRIBUTE, STAGE_ATTRIBUTE
 from tensorflow_ipu.compiler.ir.records import ArgumentSpec, OpRecord, TensorRecord

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import dtypes, tensor_shape
 
-from tensorflow_ipu.compiler.analysis import memory_options
-from tensorflow_ipu.compiler.ir import resource_uses
+from tensorflow_ipu.compiler.analysis import pipeline_plan
+from tensorflow_ipu.compiler.ir import dataflow
 from tensorflow_ipu.compiler.ir.program import (
     ACCUMULATION_ATTRIBUTE,
     FIFO_ATTRIBUTE,
@@ -81,7 +81,7 @@ def place(
     entry: str,
     arguments: Sequence[ArgumentSpec],
     replicas: int,
-    remote: memory_options.RemoteMemory,
+    remote: pipeline_plan.RemoteMemory,
 ) -> tuple[VariableRecord, ...]:
     """Returns the memory and split of each variable of a compiled program.
 
@@ -96,10 +96,10 @@ def place(
         The variables that are arguments, in their order, then those that live as long as a run.
     """
     program = Program({f.signature.name: f for f in library.function}, entry)
-    uses: dict[resource_uses.Resource, list[node_def_pb2.NodeDef]] = {}
-    for resource, node in resource_uses.find(program):
+    uses: dict[dataflow.Resource, list[node_def_pb2.NodeDef]] = {}
+    for resource, node in dataflow.resource_uses(program):
         uses.setdefault(resource, []).append(node)
-    placer = _Placer(memory_options.of_pipeline(program), replicas, remote)
+    placer = _Placer(pipeline_plan.of_pipeline(program), replicas, remote)
     records = [
         placer.record(argument, _role(users), users)
         for index, argument in enumerate(arguments)
@@ -187,7 +187,7 @@ class _Placer:
     """
 
     def __init__(
-        self, pipeline: memory_options.Options, replicas: int, remote: memory_options.RemoteMemory
+        self, pipeline: pipeline_plan.Options, replicas: int, remote: pipeline_plan.RemoteMemory
     ) -> None:
         self._pipeline = pipeline
         self._replicas = replicas
@@ -227,7 +227,7 @@ class _Placer:
     def _wishes(self, role: str, users: Sequence[node_def_pb2.NodeDef]) -> tuple[bool, bool]:
         """Returns whether to offload a variable, and whether to split it then."""
         if role == OPTIMIZER_STATE:
-            found = [memory_options.of_update(node) for node in users]
+            found = [pipeline_plan.of_update(node) for node in users]
             return all(self._offloads(m) for m in found), all(self._shards(m) for m in found)
         if role == ACCUMULATOR:
             return bool(self._pipeline.get("offload_gradient_accumulation_buffers")), False
@@ -235,14 +235,14 @@ class _Placer:
             return self._weights()
         return False, False
 
-    def _offloads(self, memory: memory_options.Options | None) -> bool:
+    def _offloads(self, memory: pipeline_plan.Options | None) -> bool:
         """Returns whether an update keeps its variables in remote memory."""
         if memory is None:
             return False
         wanted = memory.get("offload_weight_update_variables")
         return self._remote.available if wanted is None else wanted
 
-    def _shards(self, memory: memory_options.Options | None) -> bool:
+    def _shards(self, memory: pipeline_plan.Options | None) -> bool:
         """Returns whether an update splits its variables: by default, if it offloads them."""
         wanted = (memory or {}).get("replicated_optimizer_state_sharding")
         return self._offloads(memory) if wanted is None else wanted

@@ -1,4 +1,4 @@
-"""Pass: lowers arithmetic to the device's: rounding, overflow and traps."""
+"""Passes that lower arithmetic to the device's: rounding, overflow, traps, invalid labels."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from tensorflow_ipu.compiler.device_numerics import (
     Result,
     ResultFinisher,
 )
-from tensorflow_ipu.compiler.ir import collectives, resource_uses
-from tensorflow_ipu.compiler.ir.function_editor import (
+from tensorflow_ipu.compiler.ir import dataflow, effects
+from tensorflow_ipu.compiler.ir.function_nodes import (
     FunctionEditor,
     control_inputs,
     data_inputs,
+    input_types,
     replace_data_inputs,
+    results_of,
+    topological,
 )
-from tensorflow_ipu.compiler.ir.function_nodes import input_types, results_of, topological
 from tensorflow_ipu.compiler.ir.program import (
     OUTSIDE_ATTRIBUTE,
     TRAPS_ATTRIBUTE,
@@ -120,7 +122,7 @@ def shapes(program: Program, target: Target) -> Shapes:
     """Returns the shapes of the variables that optimizers update."""
     # The nodes are kept, as an identity means nothing once its object is gone.
     found: dict[int, tuple[node_def_pb2.NodeDef, list[tensor_shape_pb2.TensorShapeProto]]] = {}
-    for use in resource_uses.find(program):
+    for use in dataflow.resource_uses(program):
         if use.node.op in UPDATES:
             _, dims = found.setdefault(id(use.node), (use.node, []))
             dims.append(_shape(program, target, use.resource))
@@ -128,7 +130,7 @@ def shapes(program: Program, target: Target) -> Shapes:
 
 
 def _shape(
-    program: Program, target: Target, resource: resource_uses.Resource
+    program: Program, target: Target, resource: dataflow.Resource
 ) -> tensor_shape_pb2.TensorShapeProto:
     if resource[0] == "argument":
         return target.arguments[int(str(resource[1]))].shape.as_proto()
@@ -290,13 +292,14 @@ class Updates:
 # --- The pass ---
 
 _FLOATS = (types_pb2.DT_FLOAT, types_pb2.DT_HALF)
+
 _INTEGERS = (
     *(types_pb2.DT_INT8, types_pb2.DT_INT16, types_pb2.DT_INT32, types_pb2.DT_INT64),
     *(types_pb2.DT_UINT8, types_pb2.DT_UINT16, types_pb2.DT_UINT32),
 )
 
 
-def run(program: Program, target: Target) -> None:
+def lower(program: Program, target: Target) -> None:
     """Computes float16 in float32 with one rounding for each op, and inserts the traps.
 
     Ops of the catalogue whose type is float16 become the same ops in float32. Each result is
@@ -360,9 +363,7 @@ class _Context:
     def rounding(self, function: str, node: node_def_pb2.NodeDef) -> tuple[bool, bool]:
         """Returns whether a node rounds stochastically, and whether alike on all replicas."""
         identical = self._tells_replicas_apart and (function, node.name) not in self.differing
-        together = collectives.is_collective(node) and collectives.equalises(
-            node, self.target.replicas
-        )
+        together = effects.is_collective(node) and effects.equalises(node, self.target.replicas)
         stochastic = self.behavior.rounding_override(node)
         if stochastic is None:
             stochastic = self.behavior.rounding is StochasticRoundingBehaviour.ON or (
@@ -565,3 +566,38 @@ def _references(node: node_def_pb2.NodeDef) -> Iterator[tuple[str, int]]:
     for name, types in results_of(node):
         for index, kind in enumerate(types):
             yield f"{node.name}:{name}:{index}", kind
+
+
+_LOSS = "SparseSoftmaxCrossEntropyWithLogits"
+
+
+def mask_labels(program: Program, target: Target) -> None:
+    """Makes loss and gradient NaN for examples whose label is no class.
+
+    Compiled programs do that. TensorFlow's kernel for the CPU ends with an error, and so would a
+    program whose data have such labels for examples that do not count.
+
+    Before: any legal Program. After: the same, but for such labels. Ops outside compilation stay as
+    they are.
+    """
+    del target
+    outside = host_functions(program)
+    for name, function in program.functions.items():
+        losses = [
+            node
+            for node in function.node_def
+            if node.op == _LOSS and OUTSIDE_ATTRIBUTE not in node.attr
+        ]
+        if not losses or name in outside:
+            continue
+        editor = FunctionEditor(function)
+        for node in losses:
+            mask = editor.add(
+                f"{node.name}/ipu_labels",
+                "IpuMaskLabels",
+                data_inputs(node),
+                T=node.attr["T"].type,
+                Tlabels=node.attr["Tlabels"].type,
+            )
+            outputs = [f"{mask.name}:masked_logits:0", f"{mask.name}:masked_labels:0"]
+            replace_data_inputs(node, outputs)

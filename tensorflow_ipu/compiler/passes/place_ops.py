@@ -1,4 +1,4 @@
-"""Pass: places the ops of a sharded program that name no IPU."""
+"""Passes that place ops: on the host's devices, and on the IPUs of a sharded program."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2
 
-from tensorflow_ipu.compiler.ir import function_nodes, resource_uses
+from tensorflow_ipu.compiler.ir import dataflow, function_nodes
 from tensorflow_ipu.compiler.ir.function_nodes import node_ipus
 from tensorflow_ipu.compiler.ir.program import (
     OUTSIDE_ATTRIBUTE,
@@ -17,10 +17,26 @@ from tensorflow_ipu.compiler.ir.program import (
 )
 from tensorflow_ipu.compiler.ir.target import Target
 
+_COLOCATION = "_class"
+
+
+def clear_devices(program: Program, target: Target) -> None:
+    """Clears device and colocation requests.
+
+    Before: any legal Program. After: no node asks for a device. Which IPU an op belongs to stays
+    in its sharding attribute.
+    """
+    del target
+    for _, node in program.nodes():
+        node.ClearField("device")
+        if _COLOCATION in node.attr:
+            del node.attr[_COLOCATION]
+
+
 _Nodes = dict[str, node_def_pb2.NodeDef]
 
 
-def run(program: Program, target: Target) -> None:
+def place(program: Program, target: Target) -> None:
     """Places ops without a shard beside the ops that they work with.
 
     An op that is on all IPUs gets the indices of the IPUs that the program uses.
@@ -42,7 +58,7 @@ def run(program: Program, target: Target) -> None:
     if not any(node_ipus(node) for _, node in program.nodes()):
         return
     _name_all_ipus(program)
-    uses = resource_uses.find(program)
+    uses = dataflow.resource_uses(program)
     _place_by_resource(uses)
     feeds = [use for use in uses if use.resource[0] == "feed" and _is_free(use.node)]
     spread = _spread(program)
@@ -60,9 +76,9 @@ def _name_all_ipus(program: Program) -> None:
             node.attr[SHARDING_ATTRIBUTE].CopyFrom(everywhere)
 
 
-def _place_by_resource(uses: Sequence[resource_uses.Use]) -> None:
+def _place_by_resource(uses: Sequence[dataflow.ResourceUse]) -> None:
     """Places ops by the variables and feeds that they use: rule 1."""
-    homes: dict[resource_uses.Resource, attr_value_pb2.AttrValue] = {}
+    homes: dict[dataflow.Resource, attr_value_pb2.AttrValue] = {}
     for use in uses:
         if node_ipus(use.node):
             homes.setdefault(use.resource, use.node.attr[SHARDING_ATTRIBUTE])
@@ -71,9 +87,9 @@ def _place_by_resource(uses: Sequence[resource_uses.Use]) -> None:
             use.node.attr[SHARDING_ATTRIBUTE].CopyFrom(homes[use.resource])
 
 
-def _unite(feeds: Sequence[resource_uses.Use]) -> None:
+def _unite(feeds: Sequence[dataflow.ResourceUse]) -> None:
     """Moves the ops of each feed to the first of their IPUs."""
-    homes: dict[resource_uses.Resource, attr_value_pb2.AttrValue] = {}
+    homes: dict[dataflow.Resource, attr_value_pb2.AttrValue] = {}
     for use in feeds:
         if node_ipus(use.node):
             homes.setdefault(use.resource, use.node.attr[SHARDING_ATTRIBUTE])

@@ -8,12 +8,12 @@ from tensorflow.core.framework import function_pb2, node_def_pb2, types_pb2
 from tensorflow.python.framework import tensor_util
 
 from tensorflow_ipu.compiler import synthetic_data
-from tensorflow_ipu.compiler.ir.function_editor import (
+from tensorflow_ipu.compiler.ir.function_nodes import (
     FunctionEditor,
     data_inputs,
+    input_types,
     replace_data_inputs,
 )
-from tensorflow_ipu.compiler.ir.function_nodes import input_types
 from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
 from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.configs.enums import SyntheticDataCategory

@@ -29,8 +29,7 @@ from tensorflow_ipu.compiler.ir.dataflow import Dataflow
 from tensorflow_ipu.compiler.ir.program import COMPOSITE_ATTRIBUTE, WEIGHTS_ATTRIBUTE
 from tensorflow_ipu.compiler.ir.records import CalledOp, OpRecord
 from tensorflow_ipu.compiler.workload.attributes import attributes, constant_inputs
-from tensorflow_ipu.compiler.workload.buffers import HANDLES, Buffers, Value, value_of
-from tensorflow_ipu.compiler.workload.results import compute
+from tensorflow_ipu.compiler.workload.buffers import HANDLES, Buffers, Value, compute, value_of
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.workload import TENSOR, Op, Operand, Variable
 from tensorflow_ipu.util import op_names

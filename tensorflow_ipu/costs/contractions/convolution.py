@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.chip import amp
-from tensorflow_ipu.costs.contractions import methods, partition, vector_unit
+from tensorflow_ipu.costs.contractions import contraction, partition, vector_unit
 from tensorflow_ipu.costs.contractions.contraction import Product, arithmetic, block_of, candidates
 from tensorflow_ipu.costs.contractions.conv_geometry import OPS, Geometry, geometry, windows
 from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, UnknownCostError
@@ -151,7 +151,7 @@ def vertex_cycles(spec: OpSpec, chip: Chip) -> float:
     inside = math.prod(map(_inside, shape.image, shape.field, shape.kernel, shape.strides))
     block = block._replace(positions=np.ceil(block.positions * inside).astype(int))
     if whole.kernel == 1:
-        cycles = methods.vertex_cycles(whole, unit, splits, block, CURRENT)
+        cycles = contraction.vertex_cycles(whole, unit, splits, block, CURRENT)
     else:
-        cycles = methods.with_kernel(whole, unit, splits, block, CURRENT)
+        cycles = contraction.with_kernel(whole, unit, splits, block, CURRENT)
     return float(np.min(cycles)) + chip.compute_set_cycles

@@ -20,7 +20,7 @@ from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.chip import amp, vertex
 from tensorflow_ipu.costs.chip.amp import Number, Unit
 from tensorflow_ipu.costs.chip.vertex import exchange_code
-from tensorflow_ipu.costs.contractions import methods
+from tensorflow_ipu.costs.contractions import contraction
 from tensorflow_ipu.costs.contractions.contraction import (
     Block,
     Product,
@@ -193,7 +193,7 @@ def _best(product: Product, resources: Resources) -> Cost:
     received = operand_cycles(splits, block, chip)
     after, sent, phases = _sums(splits, block, unit, resources)
     setup = starts * (chip.compute_set_cycles + chip.vertex_launch_cycles)
-    moved = methods.rearrangement_cycles(product, unit, block, parts, resources)
+    moved = contraction.rearrangement_cycles(product, unit, block, parts, resources)
     moved = moved + result_cycles(product, parts, resources) + rearrangement(product, resources)
     compute = vertices + setup + after + moved
     exchange = parts * received + sent + (starts + phases) * chip.exchange_overhead
@@ -266,12 +266,12 @@ def _serial(
     held = _held(product, block)
     parts = np.ceil(held / limit)
     release = resources.release
-    vertices = methods.vertex_cycles(product, unit, splits, block, release)
-    little = methods.least_bytes(product, unit, block, release) > limit
+    vertices = contraction.vertex_cycles(product, unit, splits, block, release)
+    little = contraction.least_bytes(product, unit, block, release) > limit
     if not little.any():
         return parts, parts, vertices
     steps = np.where(little, -(-block.positions // unit.workers), 0)
-    slow = np.where(little, methods.one_by_one(product, unit, block, release), 0)
+    slow = np.where(little, contraction.one_by_one(product, unit, block, release), 0)
     return parts, np.maximum(parts, steps), np.maximum(vertices, slow)
 
 
@@ -350,4 +350,4 @@ def rearrangement(product: Product, resources: Resources) -> float:
     if not share:
         return 0.0
     once = chip.compute_set_cycles + chip.exchange_overhead + chip.sync_cycles
-    return share * (methods.CYCLES_PER_WORD / chip.store_rate + 1 / chip.exchange_rate) + once
+    return share * (contraction.CYCLES_PER_WORD / chip.store_rate + 1 / chip.exchange_rate) + once

@@ -192,6 +192,9 @@ EXPRESSIONS = _expressions(
     """
 )
 
+# Elementwise ops with a rule of their own.
+_ELEMENTWISE_BESIDES = frozenset({"AddN", "Cast"})
+
 # What an unknown function is taken for: a few simple operations on each element.
 UNKNOWN = ("add", "multiply", "select")
 
@@ -201,6 +204,11 @@ def primitives(op: str) -> tuple[str, ...]:
     if op in PRIMITIVES:
         return (op,)
     return EXPRESSIONS.get(op, UNKNOWN)
+
+
+def is_elementwise(op_type: str) -> bool:
+    """Returns whether each element of a result follows from one element of each operand."""
+    return op_type in EXPRESSIONS or op_type in NONLINEARITIES or op_type in _ELEMENTWISE_BESIDES
 
 
 def element_label(op: str) -> Label:

@@ -7,8 +7,8 @@ from tensorflow_ipu.costs.chip.vertex import per_worker, phase, share, supervise
 from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, Rule, TensorType, rules
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.rules.elementwise import expression_cycles, vector_width
+from tensorflow_ipu.costs.rules.sequences import sorting
 from tensorflow_ipu.costs.rules.slicing import lookup, table_of
-from tensorflow_ipu.costs.rules.sorting import sorting
 
 # Cycles of a worker for each vector: a worker's instruction draws 64 random bits (128 bits a tile
 # and cycle, Hot Chips 33, with two that can issue), then come scaling and storing. A truncated

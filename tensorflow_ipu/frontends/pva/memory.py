@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from tensorflow_ipu.frontends.pva.objects import NotModelledError, PvaObject
 from tensorflow_ipu.frontends.pva.programs import Program, ProgramTree
 from tensorflow_ipu.planner.details import Details, details
-from tensorflow_ipu.planner.memory import code_size
-from tensorflow_ipu.planner.memory.ipu import TEMPORARIES
+from tensorflow_ipu.planner.memory import residents
+from tensorflow_ipu.planner.memory.memory_plan import TEMPORARIES
 from tensorflow_ipu.planner.memory.residents import CONSTANTS, STREAMS
 from tensorflow_ipu.planner.plan import Category, IpuMemory, LiveBuffer, Plan
 from tensorflow_ipu.util.short_repr import shows
@@ -19,13 +19,13 @@ from tensorflow_ipu.util.short_repr import shows
 # planner keeps in a category of its own and is not here are variables.
 _STORAGE = {
     "constant": CONSTANTS,
-    "controlCode": code_size.CONTROL,
-    "hostExchangePacketHeader": code_size.HEADERS,
+    "controlCode": residents.CONTROL,
+    "hostExchangePacketHeader": residents.HEADERS,
     "hostMessage": STREAMS,
-    "internalExchangeCode": code_size.EXCHANGE,
-    "stack": code_size.STACK,
-    "vertexCode": code_size.VERTEX,
-    "vertexInstanceState": code_size.STATE,
+    "internalExchangeCode": residents.EXCHANGE,
+    "stack": residents.STACK,
+    "vertexCode": residents.VERTEX,
+    "vertexInstanceState": residents.VERTEX_STATE,
 }
 VARIABLE = "variable"
 _OURS = {planned: storage for storage, planned in _STORAGE.items()}
@@ -121,7 +121,7 @@ def _by_category(memory: IpuMemory, tile: int) -> MemoryCategories:
     """The memory of a tile, without gaps."""
     sums = {field.name: 0 for field in dataclasses.fields(MemoryCategories)}
     for category in memory.categories:
-        if category.name != code_size.GAPS:
+        if category.name != residents.GAPS:
             sums[storage_category(category.name)] += int(category.tiles[tile])
     return MemoryCategories(**{name: CategoryMemory(total) for name, total in sums.items()})
 
@@ -145,7 +145,7 @@ class TileMemory(PvaObject):
     @property
     def total(self) -> MemoryTotal:
         """All bytes that are taken."""
-        gaps = self._memory.category(code_size.GAPS)
+        gaps = self._memory.category(residents.GAPS)
         lost = 0 if gaps is None else int(gaps.tiles[self._tile])
         taken = int(self._memory.peak[self._tile])
         return MemoryTotal(taken, taken - lost)
@@ -164,7 +164,7 @@ class TileMemory(PvaObject):
         return sum(
             int(category.tiles[self._tile])
             for category in self._memory.categories
-            if category.name != code_size.GAPS and wanted(category)
+            if category.name != residents.GAPS and wanted(category)
         )
 
     __repr__ = shows(

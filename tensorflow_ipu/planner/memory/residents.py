@@ -1,4 +1,4 @@
-"""Residents of an IPU: variables, constants, stashes, stream buffers, and their tiles."""
+"""Residents of an IPU: variables, stashes, stream buffers, code, and their tiles."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tensorflow_ipu.configs.chips import Chip
+from tensorflow_ipu.costs.cost import FREE, Cost
 from tensorflow_ipu.costs.label import Label, worst
-from tensorflow_ipu.planner.memory.code_size import Part
 from tensorflow_ipu.planner.memory.stash import StageStash
 from tensorflow_ipu.planner.memory.tile_mapping import Layout
 from tensorflow_ipu.planner.plan import Category
@@ -18,26 +19,77 @@ from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import CONSTANT, VARIABLE, Op, Variable, Workload
 from tensorflow_ipu.util import op_names
 
+CONTROL = "control code"
+VERTEX = "vertex code"
+VERTEX_STATE = "vertex state"
+EXCHANGE = "exchange code"
+STACK = "stack"
+HEADERS = "packet headers"
+GAPS = "gaps"
+
+
+class Part(NamedTuple):
+    """Memory of one kind, of equal size on each tile.
+
+    Args:
+        name: of the category.
+        num_bytes: on each tile.
+        label: label of the bytes.
+    """
+
+    name: str
+    num_bytes: int
+    label: Label
+
+
+def parts(
+    ops: Sequence[tuple[Op, Cost]], chip: Chip, outlining: bool, host_exchange: bool = True
+) -> tuple[Part, ...]:
+    """Returns the bytes of code, stacks and gaps on each tile of an IPU.
+
+    control code   = control_code_per_tile + control_code_per_op x (ops - 1)
+    vertex code    = vertex_code_per_tile + vertex_code_per_codelet x (different codelets - 1)
+    exchange code  = internal_exchange_code + host_exchange_code + exchange code of the ops
+    vertex state   = vertex state of the ops
+
+    With outlining, ops of the same type, operands and options are one op: the chip calls one
+    function for all of them, whose vertices and code exist once. Copies of their operands for these
+    calls are not counted. The chip's figures are for a program of one op, and for each further op,
+    which is assumed.
+
+    Args:
+        ops: the ops of one IPU that do something there, with their costs.
+        chip: the chip.
+        outlining: whether equal ops share code and vertices.
+        host_exchange: whether the IPU exchanges data with the host.
+    """
+    busy = [(op, cost) for op, cost in ops if cost is not FREE]
+    distinct = {(op.type, id(cost)): cost for op, cost in busy} if outlining else None
+    counted = [cost for _, cost in busy] if distinct is None else list(distinct.values())
+    codelets = {name for cost in counted for name in cost.codelets}
+    exchange = chip.internal_exchange_code + chip.host_exchange_code * host_exchange
+    assumed, modelled = Label.ASSUMED, Label.MODELLED
+    more_ops, more_codelets = max(len(counted) - 1, 0), max(len(codelets) - 1, 0)
+    control = chip.control_code_per_tile + chip.control_code_per_op * more_ops
+    vertex = chip.vertex_code_per_tile + chip.vertex_code_per_codelet * more_codelets
+    return (
+        Part(CONTROL, control, assumed if more_ops else modelled),
+        Part(VERTEX, vertex, assumed if more_codelets else modelled),
+        Part(EXCHANGE, exchange + sum(cost.exchange_code for cost in counted), modelled),
+        Part(VERTEX_STATE, sum(cost.vertex_state for cost in counted), modelled),
+        Part(STACK, chip.stack_per_tile, modelled),
+        Part(HEADERS, chip.packet_headers_per_tile, modelled),
+        Part(GAPS, chip.gap_per_tile, assumed),
+    )
+
+
 VARIABLES = "variables"
-
-
 STATE = "optimizer state"
-
-
 ACCUMULATORS = "gradient accumulators"
-
-
 CONSTANTS = "constants"
-
-
 STASH = "stash"
-
-
 STREAMS = "host streams"
-
-
 STREAMED = "streamed"
-
 
 #: Category of each role of a variable.
 ROLES = {
@@ -46,7 +98,6 @@ ROLES = {
     "accumulator": ACCUMULATORS,
     "other": VARIABLES,
 }
-
 
 # With prefetching, data of the next iteration arrives while the present one is used.
 _PREFETCHED = 2

@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 
 from tensorflow_ipu.planner.plan import IpuMemory, Timeline, Transfer
-from tensorflow_ipu.profiler.export.trace import chip, host_events
-from tensorflow_ipu.profiler.export.trace.chip import IpuTracks
-from tensorflow_ipu.profiler.export.trace.slices import (
+from tensorflow_ipu.profiler.export import trace_tracks
+from tensorflow_ipu.profiler.export.trace_tracks import (
     MOST_SLICES,
     Event,
+    IpuTracks,
     Slice,
     Track,
     about,
     bounded,
     microseconds,
 )
-from tensorflow_ipu.profiler.host.activity import HostActivity
+from tensorflow_ipu.profiler.host_activity import HostActivity
 from tensorflow_ipu.profiler.report_data import ReportData
 
 _NANOSECONDS = 1e9
@@ -56,7 +56,7 @@ def trace(
     """
     timeline = report.plan.timeline
     most = max(most_slices // launches, 4)
-    tracks = chip.tracks(report.plan, most)
+    tracks = trace_tracks.tracks(report.plan, most)
     transfers = _transfer_tracks(report.plan.timeline, launches, most_slices)
     events = list(_metadata(report, transfers))
     for launch in range(launches):
@@ -67,7 +67,7 @@ def trace(
             events += _memory_counter(memory, timeline, start, min(_COUNTER_POINTS, most))
     for thread, track in enumerate(transfers):
         events += _slices(track, io_process(report), thread, timeline, 0)
-    events += host_events.events(host, io_process(report) + 1)
+    events += trace_tracks.events(host, io_process(report) + 1)
     hidden = sum(t.hidden for ipu in tracks for t in (ipu.layers, ipu.slowest, ipu.mean))
     return {
         "traceEvents": events,
@@ -80,7 +80,7 @@ def trace(
             "made_by": "tensorflow_ipu: a model of the chip, not a measurement",
             "short_slices_merged": hidden + sum(track.hidden for track in transfers),
             "ipus": [{"ipu": ipu.ipu, **ipu.waits._asdict()} for ipu in tracks],
-            "host": host_events.about(host),
+            "host": trace_tracks.about_host(host),
         },
     }
 
@@ -102,7 +102,7 @@ def io_process(report: ReportData) -> int:
 
 def _metadata(report: ReportData, transfers: list[Track]) -> Iterator[Event]:
     """Yields the names of processes and threads, and the order in which threads are shown."""
-    names = {_LAYERS: chip.LAYERS, _SLOWEST: chip.SLOWEST, _MEAN: chip.MEAN}
+    names = {_LAYERS: trace_tracks.LAYERS, _SLOWEST: trace_tracks.SLOWEST, _MEAN: trace_tracks.MEAN}
     for ipu in range(report.workload.ipus):
         yield about("process_name", ipu, 0, name=f"IPU {ipu} (each replica), modelled")
         for place, thread in enumerate(_SHOWN):

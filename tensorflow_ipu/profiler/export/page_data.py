@@ -1,29 +1,100 @@
-"""`page_data`: all that the HTML page of a report shows, as data for JSON."""
+"""`page_data`: all that the HTML page of a report shows, as compact tables for JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tensorflow_ipu.costs import intervals
-from tensorflow_ipu.planner.details import Details
+from tensorflow_ipu.planner.details import Details, group, groups_of_buffers
 from tensorflow_ipu.planner.memory import tile_mapping
 from tensorflow_ipu.planner.memory.details import MemoryDetails
-from tensorflow_ipu.planner.op_groups import group, groups_of_buffers
 from tensorflow_ipu.planner.plan import IpuMemory, Plan
 from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.planner.time.items import CHIP_KINDS, IDLE
 from tensorflow_ipu.planner.workload import Op, Operand, Workload
 from tensorflow_ipu.profiler.breakdown import NO_LAYER
 from tensorflow_ipu.profiler.report_data import ReportData
-from tensorflow_ipu.profiler.views import layer_tree
-from tensorflow_ipu.profiler.views.layer_tree import LayerNode, path
+from tensorflow_ipu.profiler.views import trees
 from tensorflow_ipu.profiler.views.operations import BOUNDS, FORWARD, Operation
-from tensorflow_ipu.profiler.views.program_tree import ProgramNode
 from tensorflow_ipu.profiler.views.spans import MOST_SPANS, IpuSpans, LayerSpan, Span
-from tensorflow_ipu.profiler.views.tables import Texts, columns, rounded, runs
+from tensorflow_ipu.profiler.views.trees import LayerNode, ProgramNode, path
+
+# Digits of cycles and rates after the point: a hundredth of a cycle is nothing.
+_DIGITS = 2
+
+
+class Texts:
+    """Distinct texts by their positions."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, int] = {}
+
+    def of(self, text: str) -> int:
+        """Returns the position of a text."""
+        return self._found.setdefault(text, len(self._found))
+
+    def column(self, texts: Iterable[str]) -> list[int]:
+        """Returns the positions of texts."""
+        return [self._found.setdefault(text, len(self._found)) for text in texts]
+
+    def all(self) -> list[str]:
+        """Returns all texts."""
+        return list(self._found)
+
+
+def columns(
+    kind: type[tuple[Any, ...]],
+    rows: Sequence[Any],
+    texts: Texts,
+    named: Sequence[str] = (),
+    without: Sequence[str] = (),
+) -> dict[str, list[Any]]:
+    """Returns named tuples of one type as one list for each field.
+
+    Args:
+        kind: the type.
+        rows: the tuples.
+        texts: receives the texts of some fields.
+        named: fields that become positions in `texts`.
+        without: fields that are left out.
+    """
+    names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+    found = {}
+    for name, column in zip(names, list(zip(*rows)) or [()] * len(names)):
+        if name not in without:
+            found[name] = texts.column(column) if name in named else rounded(column)
+    return found
+
+
+def rounded(column: Iterable[Any]) -> list[Any]:
+    """Returns values for JSON, fractions to their significant digits; small ones keep 4 digits."""
+    return [_round(value) if type(value) is float else value for value in column]
+
+
+def _round(value: float) -> float | int:
+    """Returns a number rounded to its significant digits."""
+    if abs(value) < 1:
+        return float(f"{value:.4g}")
+    short = round(value, _DIGITS)
+    return int(short) if short == int(short) else short
+
+
+def runs(values: np.ndarray) -> list[int]:
+    """Returns numbers as `[value, count, value, count, ...]`.
+
+    Args:
+        values: whole numbers.
+    """
+    if not len(values):
+        return []
+    starts = np.flatnonzero(np.diff(values, prepend=values[0] - 1))
+    counts = np.diff(np.append(starts, len(values)))
+    found: list[int] = np.stack([values[starts], counts], axis=1).reshape(-1).tolist()
+    return found
+
 
 # --- Ops and tensors ---
 
@@ -298,7 +369,7 @@ def page_data(report: ReportData) -> dict[str, Any]:
         report: the report, made now or read from a file.
     """
     view, texts = report.view, Texts()
-    layers = layer_tree.positions(view.layers)
+    layers = trees.positions(view.layers)
     workload = report.workload
     return {
         "version": VERSION,
@@ -365,7 +436,7 @@ def operation_table(
     named = ("type", "phase", "bound", "partition", "source", "label")
     found = columns(Operation, rows, texts, named, without=("place",))
     found["fused"] = [list(row.fused) for row in rows]
-    return {**found, "layer": [layers[layer_tree.path(row.layer)] for row in rows]}
+    return {**found, "layer": [layers[trees.path(row.layer)] for row in rows]}
 
 
 def timeline(report: ReportData, texts: Texts, most: int = MOST_SPANS) -> dict[str, Any]:

@@ -18,29 +18,23 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 from tensorflow_ipu.import_hook.versions import packages as installed
 from tensorflow_ipu.planner.plan import IpuMemory
 from tensorflow_ipu.planner.time.items import IDLE
-from tensorflow_ipu.profiler.export import text_report
+from tensorflow_ipu.profiler.export import text_report, trace_tracks
 from tensorflow_ipu.profiler.export.chrome_trace import thinned
-from tensorflow_ipu.profiler.export.trace import chip, host_events
-from tensorflow_ipu.profiler.export.trace.slices import MOST_SLICES, Slice, Track
+from tensorflow_ipu.profiler.export.trace_tracks import MOST_SLICES, Slice, Track
 from tensorflow_ipu.profiler.report_data import ReportData
 from tensorflow_ipu.util import private_files
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.profiler.host.activity import HostActivity
+    from tensorflow_ipu.profiler.host_activity import HostActivity
 
 
 # --- Trace for the profile plugin ---
 
 _PICOSECONDS = 1e12
 
-
 # TensorFlow shows the planes of devices whose names begin so.
 _PLANE = "/device:CUSTOM:IPU:"
-
-
 _HOST = "/host:CPU"
-
-
 _STATISTICS = ("kind", "label", "source", "layer", "scope", "op", "tiles")
 
 
@@ -55,7 +49,7 @@ def space(
         host: activity of the host, if it was recorded; a plane with a clock of its own.
     """
     result = xplane_pb2.XSpace()
-    for ipu in chip.tracks(report.plan, most_slices):
+    for ipu in trace_tracks.tracks(report.plan, most_slices):
         plane = result.planes.add(id=ipu.ipu, name=f"{_PLANE}{ipu.ipu}")
         _fill(plane, (ipu.layers, ipu.slowest, ipu.mean), _PICOSECONDS / report.plan.timeline.clock)
     if host is not None:
@@ -66,7 +60,7 @@ def space(
 def _fill_host(plane: xplane_pb2.XPlane, host: HostActivity) -> None:
     """Adds the host's activity to its plane, a line for each thread."""
     names: dict[str, int] = {}
-    recorded = host_events.threads(host)
+    recorded = trace_tracks.threads(host)
     for place, (thread, spans) in enumerate(recorded.items()):
         line = plane.lines.add(id=place, name=f"{thread} (measured)")
         for span in spans:
@@ -131,16 +125,9 @@ def _statistics(one: Slice) -> Iterator[tuple[int, str]]:
 # --- Log directory ---
 
 _POINTS = 150
-
-
 _HEIGHT, _WIDTH = 200, 736
-
-
 _UNSAFE = re.compile(r"[^\w.-]")
-
-
 _PAPER, _LIMIT = (255, 255, 255), (180, 35, 24)
-
 
 # The colors of Okabe and Ito, which people with any kind of color vision can tell apart; then grey.
 _COLORS = (

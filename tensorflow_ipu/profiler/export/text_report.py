@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tensorflow_ipu.planner.op_groups import groups_at_peak
+from tensorflow_ipu.planner.details import groups_at_peak
 from tensorflow_ipu.planner.plan import IpuMemory
 from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.profiler import breakdown
@@ -195,8 +195,6 @@ def top_layers(report: ReportData) -> list[str]:
 # --- The whole text ---
 
 _REMEDIES = "Remedies"
-
-
 _KINDS = ("compute", "exchange", "sync", "link", "collective", "host", "streaming", "idle")
 
 

@@ -11,9 +11,8 @@ from tensorflow_ipu.costs.cost import Cost, OpSpec, Partition, Resources, Tensor
 from tensorflow_ipu.costs.label import worst
 from tensorflow_ipu.costs.rules import data_movement, slicing
 from tensorflow_ipu.costs.rules.elementwise import computed_type, vector_width
-from tensorflow_ipu.planner.details import Details
+from tensorflow_ipu.planner.details import Details, group, groups_of_buffers
 from tensorflow_ipu.planner.memory import tile_mapping
-from tensorflow_ipu.planner.op_groups import group, groups_of_buffers
 from tensorflow_ipu.planner.plan import OpTime, Plan, Segment
 from tensorflow_ipu.planner.program.resources import SLICE, ResourceTable, family
 from tensorflow_ipu.planner.settings import Settings
@@ -29,10 +28,8 @@ from tensorflow_ipu.util import op_names
 # The dimension of a partition that only products in the matrix unit have.
 _MATRIX_DIMENSION = "outputs"
 
-
 # Ops that move data. An update of rows adds to each element that it moves.
 _MOVES = frozenset({*data_movement.RULES, *slicing.RULES})
-
 
 # Updates of optimizers that change rows.
 _SPARSE_UPDATES = "ResourceSparseApply"
@@ -167,19 +164,10 @@ def _bytes(spec: OpSpec) -> tuple[int, int]:
 # --- Bounds and shares of the roofline ---
 
 AMP = "AMP"
-
-
 VECTOR = "vector"
-
-
 LOAD_STORE = "load/store"
-
-
 EXCHANGE = "exchange"
-
-
 SYNC = "sync"
-
 
 #: The possible bounds of an op or transfer, with their meanings.
 BOUNDS: Mapping[str, str] = {
@@ -193,9 +181,7 @@ BOUNDS: Mapping[str, str] = {
     LINK: "the links between IPUs",
 }
 
-
 _OF_TRANSFERS = {HOST: HOST, STREAMING: STREAMING, LINK: LINK, COLLECTIVE: LINK}
-
 
 # Bytes that a load or store of a vertex moves: 64 bits, one of them per instruction. Compiled
 # vertices reach 3.7 B per cycle and tile in STREAM on GC2 (Louw and McIntosh-Smith, 2021).

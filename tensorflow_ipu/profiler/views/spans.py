@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from tensorflow_ipu.planner.plan import Plan, Segment
 from tensorflow_ipu.planner.time.items import CHIP_KINDS, IDLE
-from tensorflow_ipu.profiler.views.layer_tree import LayerNode, path, positions
 from tensorflow_ipu.profiler.views.operations import Operation
-from tensorflow_ipu.profiler.views.program_tree import OP
+from tensorflow_ipu.profiler.views.trees import OP, LayerNode, path, positions
 
 #: Most spans of all IPUs: shorter spans are merged, up to a share of the launch, until there are no
 #: more.

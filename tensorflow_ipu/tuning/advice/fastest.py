@@ -10,19 +10,16 @@ from typing import Any
 from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.program.structure import BACKWARD, structure
-from tensorflow_ipu.tuning.advice.instructions import RemedyStep
-from tensorflow_ipu.tuning.advice.steps import Guide
+from tensorflow_ipu.tuning.advice.steps import Guide, RemedyStep
 from tensorflow_ipu.tuning.search.best_first import Found, Search
 from tensorflow_ipu.tuning.search.candidates import Candidates
-from tensorflow_ipu.tuning.search.choices import SUBJECTS, Choices, Trial
-from tensorflow_ipu.tuning.search.space import Space
+from tensorflow_ipu.tuning.search.choices import SUBJECTS, Choices, Space, Trial
 from tensorflow_ipu.util.text import aligned, exact_bytes, fitted
 
 # --- Search for the fastest configuration of a program that fits on some IPUs ---
 
 # Ops that all plans of a search have together, less than ten seconds; fewest and most plans.
 _OPS, _FEWEST, _MOST = 90_000, 8, 150
-
 
 # Configurations that are returned.
 _SHOWN = 6
@@ -165,13 +162,8 @@ def _check(ipus: int | None, instances: int, most: int, subjects: Collection[str
 
 # Single changes and failures that are shown.
 _SINGLES, _FAILURES = 12, 8
-
-
 _HEAD = ("IPUs", "items/s", "label", "worst tile", "label", "fits", "items/update", "changes")
-
-
 _RIGHT = (0, 1, 3, 6)
-
 
 # Columns to leave out first where there is too little room.
 _SPARE = ("label", "fits", "items/update")

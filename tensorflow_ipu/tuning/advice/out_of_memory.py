@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorflow_ipu.configs.flags import CAPACITY_POLICIES
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.planner.op_groups import groups_at_peak
+from tensorflow_ipu.planner.details import groups_at_peak
 from tensorflow_ipu.planner.plan import IpuMemory, Plan
 from tensorflow_ipu.tuning.advice.remedies import Remedy, search
 from tensorflow_ipu.tuning.search.choices import SUBJECT_NAMES
@@ -18,8 +18,6 @@ from tensorflow_ipu.util.text import aligned, exact_bytes, human_bytes
 # --- Error report on a program that does not fit on the chip ---
 
 _TENSORS = 8
-
-
 _WIDTH = 44
 
 

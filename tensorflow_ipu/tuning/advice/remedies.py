@@ -14,8 +14,7 @@ from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.tuning.advice.steps import Guide
 from tensorflow_ipu.tuning.search import best_first
 from tensorflow_ipu.tuning.search.candidates import Candidates
-from tensorflow_ipu.tuning.search.choices import SUBJECTS, Choices, Trial
-from tensorflow_ipu.tuning.search.space import Space
+from tensorflow_ipu.tuning.search.choices import SUBJECTS, Choices, Space, Trial
 
 # What saves no memory by itself.
 _NO_REMEDY = ("replicas", "partials", "count")

@@ -10,7 +10,7 @@ from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.program.structure import FORWARD, UPDATE, Structure, variables_of
 from tensorflow_ipu.planner.schedule import PipelineDescription
 from tensorflow_ipu.planner.workload import TENSOR, Buffer, Copy, Op, Workload
-from tensorflow_ipu.tuning.edits import accumulation
+from tensorflow_ipu.tuning.edits import workload_edits
 
 
 def homes(workload: Workload, found: Structure) -> dict[int, int]:
@@ -93,7 +93,7 @@ def restaged(
     )
     if description is None or not description.training or found.accumulated:
         return moved
-    return accumulation.accumulating(moved)
+    return workload_edits.accumulating(moved)
 
 
 class _Places:

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.tuning.search.candidates import Candidates
-from tensorflow_ipu.tuning.search.choices import ON_CHIP, Choices, Trial
-from tensorflow_ipu.tuning.search.space import Space
+from tensorflow_ipu.tuning.search.choices import ON_CHIP, Choices, Space, Trial
 
 # --- Estimates of the effect of a change on memory and speed, to order candidates ---
 
@@ -222,22 +221,17 @@ _CHANGES: dict[str, Callable[[Guess, Any], Guess]] = {
 # Of the plans, how many at most are of single changes.
 _SINGLES = 0.5
 
-
 # With fewer plans than this, only candidates that are estimated to fit are planned.
 _FEW = 4
-
 
 # Exponent of capacity / memory in the objective of candidates that do not fit.
 _EAGERNESS = 2
 
-
 # By which factor a guess may be wrong, once something that fits is known.
 _UNSURE = 1.5
 
-
 # How many configurations are built upon without a plan for each that is planned.
 _UNPLANNED = 100
-
 
 # One plan in N is reserved for removing changes that turn out to have no effect.
 _KEPT_BACK = 8

@@ -13,7 +13,7 @@ from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time.throughput import reserved_ipus
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.tuning import what_if
-from tensorflow_ipu.tuning.edits import batch, replication, restage, workload_edits
+from tensorflow_ipu.tuning.edits import batch, restage, workload_edits
 from tensorflow_ipu.tuning.search.choices import ON_CHIP, REMOTE, SPLIT, Choices
 from tensorflow_ipu.tuning.stages.stage_cut import Stage
 from tensorflow_ipu.tuning.stages.stage_split import Splitter, check_count, schedule_named
@@ -216,7 +216,7 @@ class Candidates:
         workload = self._scheduled(workload, choices)
         workload = self._placed(workload, planner.structure, choices, replicas)
         if self._settings.replicas == 1 < replicas:
-            workload = replication.with_sums(workload)
+            workload = workload_edits.with_sums(workload)
         return (planner if workload is planner.workload else Planner(workload)), parts
 
     def _scheduled(self, workload: Workload, choices: Choices) -> Workload:

@@ -17,7 +17,7 @@ from tensorflow_ipu.planner.program.resources import costs_of
 from tensorflow_ipu.planner.program.structure import BACKWARD, FORWARD, Structure
 from tensorflow_ipu.planner.schedule import Phase, PipelineDescription, PipelineSchedule
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.planner.time import pipeline_time, work
+from tensorflow_ipu.planner.time import pipeline_time, timeline
 from tensorflow_ipu.planner.workload import TENSOR, Workload
 from tensorflow_ipu.tuning.edits import restage
 
@@ -279,9 +279,9 @@ def _cycles(workload: Workload, settings: Settings, found: Structure) -> dict[Ph
     staged = restage.restaged(workload, found, range(number), apart)
     alone = settings.replace(stage_devices=None, stage_options={}, recompute=False)
     placed = placed_workload.place(staged, (0,) * number)
-    _, items = work.collect(placed, alone, costs_of(staged, alone))
+    _, items = timeline.collect(placed, alone, costs_of(staged, alone))
     begin, end = pipeline_time.body(placed.relocated)
-    inside = work.between(work.in_body(items, begin), (begin, end))
+    inside = timeline.between(timeline.in_body(items, begin), (begin, end))
     pipeline = dataclasses.replace(apart, device_mapping=(0,) * number)
     costs = pipeline_time.stage_costs(placed.relocated, pipeline, inside, settings.chip)
     return {

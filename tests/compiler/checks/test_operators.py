@@ -7,26 +7,105 @@ import linecache
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import op_def_registry
 
 from tensorflow_ipu import ipu_infeed_queue
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler.analysis import constants
 from tensorflow_ipu.compiler.checks import operators
-from tensorflow_ipu.compiler.passes import drop_checks, prune
+from tensorflow_ipu.compiler.passes import drop_ops
 from tensorflow_ipu.distributed import ipu_strategy
 from tests.support.programs import replicas
-from tests.support.programs.compiled_programs import program_of, scalar_target
+from tests.support.programs.compiled_programs import default_target, program_of, scalar_target
+
+# --- Kernels of the device: ops without one are refused by name, with advice ---
+
+VECTOR = tf.TensorSpec([4], tf.float32)
+
+
+@pytest.mark.parametrize(
+    ("function", "op"),
+    [
+        (lambda x: tf.cast(x, tf.float64) + 1.0, "AddV2"),
+        (lambda x: tf.math.real(tf.signal.fft(tf.cast(x, tf.complex64))), "FFT"),
+        (lambda x: tf.strings.as_string(x), "AsString"),
+        (lambda x: tf.py_function(lambda y: y, [x], tf.float32), "EagerPyFunc"),
+        (lambda x: tf.linalg.qr(tf.reshape(x, [2, 2]))[0], "Qr"),
+    ],
+)
+def test_what_the_device_lacks_is_named(function, op):
+    program = program_of(function, VECTOR)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="unsupported operations") as error:
+        operators.check_kernels(program, default_target())
+    assert f"({op})" in str(error.value)
+    assert "no supported kernel for IPU devices" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: tf.nn.depth_to_space(tf.reshape(x, [1, 1, 1, 4]), 2),  # by its data format
+        lambda x: tf.gather_nd(x, [[1]]),  # by what happens to bad indices, since TensorFlow 2.18
+    ],
+)
+def test_kernels_chosen_by_more_than_types_are_known(function):
+    operators.check_kernels(program_of(function, VECTOR), default_target())
+
+
+def test_what_to_print_with_is_named():
+    def body(x):
+        tf.print("x is", x)
+        return x + 1.0
+
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        operators.check_kernels(program_of(body, VECTOR), default_target())
+    text = str(error.value)
+    assert "(PrintV2): the device has no strings (print tensors with ipu.internal_ops" in text
+    assert "ipu.internal_ops.print_tensor" in text
+
+
+def test_lacking_types_do_not_select_another_op():
+    """The device has sums of segments: advice for programs of fixed shapes is beside the point."""
+    program = program_of(lambda x: tf.math.segment_sum(tf.cast(x, tf.float64), [0] * 4), VECTOR)
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        operators.check_kernels(program, default_target())
+    assert "(SegmentSum): no supported kernel for IPU devices" in str(error.value)
+    assert "unsorted_segment_sum" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("op", "reason"),
+    [
+        ("EagerPyFunc", "it calls Python"),
+        ("StringUpper", "the device has no strings"),
+        ("FFT", "no supported kernel"),
+        ("MatMul", None),
+    ],
+)
+def test_ops_refused_whatever_their_types_are_known(op, reason):
+    found = operators.refused_whatever_types(op_def_registry.get(op))
+    assert found == reason or reason in found
+
+
+def test_host_ops_outside_compilation_are_accepted():
+    program = program_of(lambda x: tf.py_function(lambda y: y, [x], tf.float32), VECTOR)
+    for _, node in program.nodes():
+        node.attr["_xla_outside_compilation"].s = b"outside"
+    operators.check_kernels(program, default_target())
+
+
+# --- Messages about ops that run here and would not compile for the chip ---
 
 # The reference is XLA, which compiles the same functions for the CPU.
 
-VECTOR = tf.TensorSpec([6], tf.float32)
+VECTOR_OPERATORS = tf.TensorSpec([6], tf.float32)
 VALUE = np.arange(1, 7).astype(np.float32)
 
 
 def findings(function, *specs, known=()):
     """Returns (op, reason) of all ops of a function that the chip could not run."""
     program = program_of(function, *specs)
-    for one_pass in (prune.run, drop_checks.run, prune.run):
+    for one_pass in (drop_ops.prune, drop_ops.drop_checks, drop_ops.prune):
         one_pass(program, scalar_target())
     found = operators.find(program, constants.Constants(program, known))
     return [(finding.node.op, finding.reason) for finding in found]
@@ -108,6 +187,7 @@ FIXED = {
     "mask that is constant": lambda x: tf.boolean_mask(x, [True, False, True, True, False, True]),
     "cholesky": lambda x: tf.linalg.cholesky(tf.eye(2) + 0 * x[0]),
 }
+
 NOT_FIXED = {
     "Range": lambda x: tf.range(_number(x)),
     "Fill": lambda x: tf.fill([_number(x)], 1.0),
@@ -123,6 +203,7 @@ NOT_FIXED = {
     "Lu": lambda x: tf.linalg.lu(tf.reshape(x, [2, 3])[:2, :2])[0],
     "SegmentSum": lambda x: tf.math.segment_sum(x, [0, 0, 1, 1, 2, 2]),
 }
+
 # XLA compiles these for a CPU: tensors have a largest size there, or it has more kernels by now.
 MORE_THAN_THE_IPU = {
     "Where": lambda x: tf.boolean_mask(x, x > 2),
@@ -139,24 +220,24 @@ MORE_THAN_THE_IPU = {
 
 @pytest.mark.parametrize("name", FIXED)
 def test_programs_of_fixed_shapes_are_accepted(name):
-    assert findings(FIXED[name], VECTOR) == []
+    assert findings(FIXED[name], VECTOR_OPERATORS) == []
     _compile_with_xla(FIXED[name])
 
 
 @pytest.mark.parametrize("op", NOT_FIXED)
 def test_what_xla_cannot_compile_is_found(op):
-    assert op in dict(findings(NOT_FIXED[op], VECTOR))
+    assert op in dict(findings(NOT_FIXED[op], VECTOR_OPERATORS))
     with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
         _compile_with_xla(NOT_FIXED[op])
 
 
 @pytest.mark.parametrize("op", MORE_THAN_THE_IPU)
 def test_what_only_the_ipu_lacks_is_found(op):
-    assert [found for found, _ in findings(MORE_THAN_THE_IPU[op], VECTOR)] == [op]
+    assert [found for found, _ in findings(MORE_THAN_THE_IPU[op], VECTOR_OPERATORS)] == [op]
 
 
 def test_a_number_that_a_loop_changes_is_found():
-    ((op, reason),) = findings(_counting_loop, VECTOR)
+    ((op, reason),) = findings(_counting_loop, VECTOR_OPERATORS)
     assert op == "Range"
     assert "`limit` has to be known" in reason and "while (StatelessWhile)" in reason
 
@@ -168,7 +249,7 @@ def test_a_list_that_grows_is_found():
             array = array.write(index, x[index])
         return array.stack()
 
-    ((op, reason),) = findings(collect, VECTOR)
+    ((op, reason),) = findings(collect, VECTOR_OPERATORS)
     assert op == "TensorListSetItem"
     assert "grows" in reason
 
@@ -195,7 +276,7 @@ def test_a_list_that_grows_is_found():
     ],
 )
 def test_ops_of_variable_results_are_found(function, ops):
-    assert ops <= set(dict(findings(function, VECTOR)))
+    assert ops <= set(dict(findings(function, VECTOR_OPERATORS)))
 
 
 def test_an_edit_distance_is_found():

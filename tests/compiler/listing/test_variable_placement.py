@@ -14,7 +14,7 @@ from tensorflow_ipu import optimizers
 from tensorflow_ipu.api.config import DeviceConnectionType
 from tensorflow_ipu.api.scopes import ipu_scope
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.compiler.analysis import memory_options
+from tensorflow_ipu.compiler.analysis import pipeline_plan
 from tensorflow_ipu.compiler.ir.program import VARIABLE_ATTRIBUTE
 from tensorflow_ipu.compiler.listing.variable_placement import VariableRecord
 from tests.support.models import pipelines, training
@@ -272,11 +272,11 @@ class TestOptions:
         ],
     )
     def test_consistent_options_are_accepted(self, memory: dict[str, bool | None]) -> None:
-        memory_options.check_options(memory)
+        pipeline_plan.check_options(memory)
 
     def test_state_sharding_without_offloading_is_refused(self) -> None:
         with pytest.raises(ValueError, match="offload_weight_update_variables=False keeps them"):
-            memory_options.check_options(
+            pipeline_plan.check_options(
                 {
                     "offload_weight_update_variables": False,
                     "replicated_optimizer_state_sharding": True,
@@ -285,13 +285,13 @@ class TestOptions:
 
     def test_weight_sharding_without_offloading_is_refused(self) -> None:
         with pytest.raises(tf.errors.UnimplementedError, match="offload_weights is False"):
-            memory_options.check_options(
+            pipeline_plan.check_options(
                 {"offload_weights": False, "replicated_weight_sharding": True}
             )
 
     def test_other_values_of_options_are_refused(self) -> None:
         with pytest.raises(TypeError, match="offload_activations must be None, True or False"):
-            memory_options.check_options({"offload_activations": "always"})  # type: ignore[dict-item]
+            pipeline_plan.check_options({"offload_activations": "always"})  # type: ignore[dict-item]
 
 
 def test_the_listing_has_a_table_of_variables() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
+from tensorflow_ipu.api import scopes
 from tensorflow_ipu.api.config import IPUConfig
-from tensorflow_ipu.compiler.checks import supported, verify
+from tensorflow_ipu.compiler.checks import operators, verify
 from tensorflow_ipu.compiler.ir.program import (
     OUTSIDE_ATTRIBUTE,
     TRAPS_ATTRIBUTE,
@@ -20,8 +22,10 @@ from tensorflow_ipu.compiler.ir.program import (
 )
 from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.passes import numerics
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.runtime import system
-from tests.support.programs.compiled_programs import ops, program_of
+from tests.support.programs import replicas
+from tests.support.programs.compiled_programs import default_target, ops, program_of
 
 HALVES = tf.TensorSpec([2], tf.float16)
 
@@ -96,9 +100,9 @@ def _configure(**options: Any) -> None:
 
 def _lowered(function: Callable[..., Any], *specs: tf.TensorSpec) -> Program:
     program = program_of(function, *specs)
-    numerics.run(program, Target(0, system.current(), ()))
+    numerics.lower(program, Target(0, system.current(), ()))
     verify.check_structure(program)
-    supported.check(program, Target(0, system.current(), ()))
+    operators.check_kernels(program, Target(0, system.current(), ()))
     return program
 
 
@@ -120,7 +124,7 @@ def test_float32_is_left_alone_without_traps(options: dict[str, Any]) -> None:
 
     before = program_of(function, _FLOATS)
     after = Program.from_library(before.to_library(), before.entry)
-    numerics.run(after, Target(0, system.current(), ()))
+    numerics.lower(after, Target(0, system.current(), ()))
     assert str(before) == str(after)
     assert before.functions == after.functions
 
@@ -190,7 +194,7 @@ def test_ops_on_the_host_are_left() -> None:
     program = program_of(lambda x: x * x, _HALVES)
     for _, node in program.nodes():
         node.attr["_xla_outside_compilation"].s = b"outside"
-    numerics.run(program, Target(0, system.current(), ()))
+    numerics.lower(program, Target(0, system.current(), ()))
     assert _count(program) == [0, 0, 0]
 
 
@@ -247,3 +251,53 @@ def test_a_program_can_ask_for_traps_itself() -> None:
 
     assert _count(_lowered(program, _FLOATS)) == [1, 0, 0]
     assert _count(_lowered(lambda x: 1.0 / x, _FLOATS)) == [0, 0, 0]
+
+
+# --- The pass that lets labels that are no class give NaN, by its results and on text ---
+
+
+def _run(function: Callable[..., Any], *args: Any) -> Any:
+    replicas.configure(1)
+    strategy = ipu_strategy.IPUStrategy()
+    with strategy.scope():
+        results = strategy.run(tf.function(function, jit_compile=True), args)
+    return tf.nest.map_structure(lambda tensor: tensor.numpy(), results)
+
+
+def _loss_and_gradient(logits: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    return loss, tape.gradient(loss, logits)
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float16])
+@pytest.mark.parametrize("kind", [tf.int32, tf.int64])
+def test_labels_that_are_no_class_give_nan(dtype: tf.DType, kind: tf.DType) -> None:
+    logits = tf.constant(np.random.default_rng(2).normal(size=(4, 3)), dtype)
+    loss, gradient = _run(_loss_and_gradient, logits, tf.constant([2, 50, 0, -1], kind))
+    expected = [tensor.numpy() for tensor in _loss_and_gradient(logits, tf.constant([2, 0, 0, 0]))]
+    for got, want in zip((loss, gradient), expected):
+        want[[1, 3]] = np.nan
+        np.testing.assert_allclose(got, want, rtol=2e-3 if dtype == tf.float16 else 1e-6)
+
+
+def test_labels_outside_compilation_are_tensorflow_s_own() -> None:
+
+    def program(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        with scopes.outside_compilation_scope():
+            return _loss_and_gradient(logits, labels)[0]
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="outside the valid range"):
+        _run(program, tf.zeros([2, 3]), tf.constant([0, 3]))
+
+
+def test_only_the_loss_takes_masked_labels() -> None:
+    def program(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+        return loss + tf.cast(labels, tf.float32) + logits[:, 0]
+
+    made = program_of(program, tf.TensorSpec([4, 3]), tf.TensorSpec([4], tf.int32))
+    numerics.mask_labels(made, default_target())
+    lines = [line for line in str(made).splitlines() if "ipu_labels:" in line]
+    assert len(lines) == 1 and "= SparseSoftmaxCrossEntropyWithLogits(" in lines[0]

@@ -17,7 +17,34 @@ from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir import function_nodes
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.passes import place_ops
-from tests.support.programs.compiled_programs import scalar_target
+from tests.support.programs.compiled_programs import program_of, scalar_target, unindented
+
+# --- Tests of the pass that frees ops from devices ---
+
+
+def test_devices_and_colocation_go():
+    def body(x):
+        with tf.device("/device:IPU:0"):
+            y = x + 1.0
+        with tf.compat.v1.colocate_with(y):
+            return y * 2.0
+
+    program = program_of(body, tf.TensorSpec([], tf.float32))
+    assert "add = AddV2(x, add/y:output:0) {device=/device:IPU:0}" in str(program)
+    assert "{device=/device:IPU:0, _class=[loc:@add]}" in str(program)
+    place_ops.clear_devices(program, scalar_target())
+    assert str(program) == unindented("""
+        function 0(x: float32[])
+          add/y = Const() {dtype=float32, value=1.0}
+          add = AddV2(x, add/y:output:0)
+          mul/y = Const() {dtype=float32, value=2.0}
+          mul = Mul(add:z:0, mul/y:output:0)
+          Identity = Identity(mul:z:0)
+          return Identity:output:0
+        """)
+
+
+# --- Tests of the pass that finds an IPU for ops that name none ---
 
 tf1 = tf.compat.v1
 X = np.arange(1, 5, dtype=np.float32)
@@ -132,7 +159,7 @@ def test_a_feed_stays_in_one_place() -> None:
         nodes[name].attr["feed_id"].s = b"feed"
     nodes["a"].attr["_XlaSharding"].CopyFrom(function_nodes.sharding_attribute([2]))
     nodes["b"].attr["_XlaSharding"].CopyFrom(function_nodes.sharding_attribute([1]))
-    place_ops.run(Program({"main": function}, "main"), scalar_target(0))
+    place_ops.place(Program({"main": function}, "main"), scalar_target(0))
     assert [function_nodes.node_ipus(nodes[name]) for name in ("first", "second")] == [(2,), (2,)]
 
 

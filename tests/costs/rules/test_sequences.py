@@ -9,7 +9,7 @@ from tensorflow_ipu.costs.catalogue import cost_of
 from tensorflow_ipu.costs.contractions import recurrent
 from tensorflow_ipu.costs.cost import Resources
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.costs.rules import ctc, randomness, sorting
+from tensorflow_ipu.costs.rules import randomness, sequences
 from tests.support.planner.op_specs import f16, f32, i32, op
 
 ALL = Resources(BOW, BOW.tiles)
@@ -30,8 +30,8 @@ ALL = Resources(BOW, BOW.tiles)
 )
 def test_a_sorting_network_has_log_squared_steps(length, kept, steps):
     source = f32(4, 1024)
-    step = sorting.sorting(source, ALL, length=1)
-    whole = sorting.sorting(source, ALL, length=length, kept=kept)
+    step = sequences.sorting(source, ALL, length=1)
+    whole = sequences.sorting(source, ALL, length=length, kept=kept)
     assert whole.cycles == pytest.approx(steps * step.cycles)
     assert whole.temporary == step.temporary
 
@@ -65,7 +65,7 @@ def test_what_draws_more_takes_longer(faster, slower):
 
 
 def test_an_alignment_goes_step_by_step():
-    short, long = (ctc.loss(steps, 16, 20, 30, ALL) for steps in (10, 100))
+    short, long = (sequences.loss(steps, 16, 20, 30, ALL) for steps in (10, 100))
     # Two phases a step, and one for the gradient.
     assert (short.sync, long.sync) == (21 * BOW.sync_cycles, 201 * BOW.sync_cycles)
     assert long.label is Label.ASSUMED

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.profiler.views.test_layer_tree import nested
 
 from tensorflow_ipu.planner.planning import plan
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
-from tensorflow_ipu.profiler.export.comparison_data import comparison_data
-from tensorflow_ipu.profiler.export.page_data import memory_tables, page_data
+from tensorflow_ipu.profiler.export.html_page import comparison_data
+from tensorflow_ipu.profiler.export.page_data import Texts, memory_tables, page_data, runs
 from tensorflow_ipu.profiler.report import Report
-from tensorflow_ipu.profiler.views.tables import Texts, runs
-from tests.profiler.views.test_layer_tree import nested
 from tests.support.planner import plans
 from tests.support.planner.workloads import (
     chain,

@@ -11,8 +11,7 @@ from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.tuning.search.best_first import Search
 from tensorflow_ipu.tuning.search.candidates import Candidates
-from tensorflow_ipu.tuning.search.choices import SUBJECTS, Choices, Trial
-from tensorflow_ipu.tuning.search.space import Space
+from tensorflow_ipu.tuning.search.choices import SUBJECTS, Choices, Space, Trial
 from tests.support.planner.layered_workloads import dense
 from tests.support.planner.workloads import pipeline
 

@@ -15,8 +15,7 @@ from tensorflow.python.eager.polymorphic_function.concrete_function import Concr
 from tensorflow.python.framework import func_graph as func_graph_lib
 
 from tensorflow_ipu.api import scopes
-from tensorflow_ipu.compiler import source_map
-from tensorflow_ipu.compiler.ir import composite_calls
+from tensorflow_ipu.compiler import source_map, trace
 from tensorflow_ipu.compiler.ir.program import OUTLINED_PREFIX
 from tensorflow_ipu.compiler.source_map import SourceLocation
 from tensorflow_ipu.frontends.popxl.ir import Graph, Op, reachable, storage_of
@@ -119,7 +118,7 @@ def _call_composite(op: Op, said: Mapping[str, Any], inputs: Sequence[Any]) -> l
         raise AssertionError(f"{op!r} has no `compute` to put into a function.")
     name = f"popxl_{op.kind.type}_{op.graph.ir.id}_{op.id}"
     computed = functools.partial(compute, **op.attributes)
-    return composite_calls.call(name, computed, inputs, lambda _: said)
+    return trace.call_composite(name, computed, inputs, lambda _: said)
 
 
 class Surroundings(Protocol):

@@ -13,7 +13,7 @@ from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler.export import chrome_trace
-from tensorflow_ipu.profiler.export.trace.slices import microseconds
+from tensorflow_ipu.profiler.export.trace_tracks import microseconds
 from tensorflow_ipu.profiler.report import Report
 from tests.support.planner import plans, workloads
 from tests.support.reports.trace_rules import check

@@ -1,1 +1,0 @@
-"""Files of named tensors, of datasets and of variables."""

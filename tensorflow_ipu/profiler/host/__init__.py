@@ -1,1 +1,0 @@
-"""Measurements of the host's work for programs: compilations, launches, transfers."""
