@@ -22,7 +22,7 @@ _MODULES = {
     "profile": "profiler.session",
     "report_of": "profiler.session",
     "reports": "profiler.session",
-    "summary": "profiler.text_summary",
+    "summary": "profiler.session",
 }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.profiler.views.test_layer_tree import nested
+from tests.profiler.views.test_trees import nested
 
 from tensorflow_ipu.planner.planning import plan
 from tensorflow_ipu.planner.settings import Settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
-from tests.profiler.views.test_layer_tree import nested
+from tests.profiler.views.test_trees import nested
 
 from tensorflow_ipu.planner.planning import plan
 from tensorflow_ipu.planner.settings import Settings
