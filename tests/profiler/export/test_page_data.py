@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.profiler.views.test_trees import nested
 
 from tensorflow_ipu.planner.planning import plan
 from tensorflow_ipu.planner.settings import Settings
@@ -17,6 +16,7 @@ from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.profiler.export.html_page import comparison_data
 from tensorflow_ipu.profiler.export.page_data import Texts, memory_tables, page_data, runs
 from tensorflow_ipu.profiler.report import Report
+from tests.profiler.views.test_trees import nested
 from tests.support.planner import plans
 from tests.support.planner.workloads import (
     chain,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
-from tests.profiler.views.test_trees import nested
 
 from tensorflow_ipu.planner.planning import plan
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler.report import Report
+from tests.profiler.views.test_trees import nested
 from tests.support.planner.workloads import pipeline, workloads
 
 FAST = settings(max_examples=10, derandomize=True, deadline=None)
