@@ -22,6 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--fuzz-seed", default=0, type=int, help="other cases for another seed")
     group.addoption("--stress-iterations", default=400, type=int, help="steps of each kernel")
     group.addoption("--large", action="store_true", help="run the tests that take minutes, too")
+    group.addoption("--stress-programs", default=8, type=int, help="random programs of replicas")
     group.addoption("--stress-fits", default=2, type=int, help="trainings of each Keras model")
 
 

@@ -1,13 +1,19 @@
 #include "engine/launch.h"
 
+#include <algorithm>
 #include <atomic>
+#include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "engine/collective_rendezvous.h"
 #include "engine/device_state.h"
 #include "engine/instances.h"
 #include "engine/launch_context.h"
+#include "engine/replica_graphs.h"
+#include "engine/uniform_exchange.h"
+#include "engine/uniform_values.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/common_runtime/process_function_library_runtime.h"
 #include "tensorflow/core/framework/function.h"
@@ -16,6 +22,7 @@
 #include "tensorflow/core/grappler/optimizers/meta_optimizer.h"
 #include "tensorflow/core/platform/cpu_info.h"
 #include "tensorflow/core/platform/env.h"
+#include "tensorflow/core/util/env_var.h"
 
 namespace tensorflow_ipu {
 
@@ -57,14 +64,14 @@ RefCountPtr<Var> CopyVariable(Var* original) {
   return copy;
 }
 
-// A variable of the user, which is that of replica 0, and those of the other replicas. Or nothing,
-// in the place of an argument that is a tensor.
+// A variable of the user, which is that of replica 0, and those of the other replicas: none if all
+// have one. Or nothing, in the place of an argument that is a tensor.
 struct ReplicatedVariable {
   RefCountPtr<Var> original;
   ReplicaVariables copies;
 
   Var* Of(size_t replica) const {
-    return replica == 0 ? original.get() : copies[replica - 1].get();
+    return replica == 0 || copies.empty() ? original.get() : copies[replica - 1].get();
   }
 };
 
@@ -103,10 +110,11 @@ class Launcher : public StoppableLaunch {
     const std::vector<uint64_t> seeds = device_->DrawSeeds(instances * num_replicas);
     rendezvous_ = std::make_shared<CollectiveRendezvous>(num_replicas, joined, ordinal,
                                                          loaded_.program->fingerprint);
+    if (loaded_.shares) exchange_ = std::make_shared<UniformExchange>(num_replicas);
     for (int r = 0; r < num_replicas; ++r) {
       replicas_[r].context.reset(new LaunchContext(ordinal, id_, r, num_replicas, instance,
                                                    instances, seeds[instance * num_replicas + r],
-                                                   seeds[0], rendezvous_));
+                                                   seeds[0], rendezvous_, exchange_));
     }
   }
 
@@ -195,6 +203,7 @@ class Launcher : public StoppableLaunch {
       if (arguments_[i].variable == nullptr) continue;
       ReplicatedVariable& variable = variables_[i];
       variable.original = std::move(arguments_[i].variable);
+      if (loaded_.shared_variables.count(static_cast<int>(i)) > 0) continue;
       if (KeepsVariables()) {
         variable.copies = device_->resident_variables().Take(variable.original.get());
       }
@@ -232,6 +241,7 @@ class Launcher : public StoppableLaunch {
     options.step_container = replica.container.get();
     replica.cancellation = std::make_unique<CancellationManager>(&cancellation_);
     options.cancellation_manager = replica.cancellation.get();
+    if (exchange_ != nullptr) EndWaitsWith(replica.cancellation.get(), static_cast<int>(index));
     options.collective_executor = replica.context.get();
     options.runner = caller_.runner;
     options.source_device = loaded_.runtime->device()->name();
@@ -244,6 +254,14 @@ class Launcher : public StoppableLaunch {
         static_cast<int>(replicas_.size()) >= tensorflow::port::NumSchedulableCPUs();
     loaded_.runtime->Run(options, loaded_.replicas[index], inputs, &replica.results,
                          [this, index](const Status& status) { Finish(index, status); });
+  }
+
+  // What a replica waits for ends when it is cancelled, also by an error of its own.
+  void EndWaitsWith(CancellationManager* cancellation, int replica) {
+    const auto cancel = [weak = std::weak_ptr<UniformExchange>(exchange_), replica] {
+      if (auto exchange = weak.lock()) exchange->Cancel(replica);
+    };
+    if (!cancellation->RegisterCallback(cancellation->get_cancellation_token(), cancel)) cancel();
   }
 
   void Finish(int replica, Status status) {
@@ -264,7 +282,10 @@ class Launcher : public StoppableLaunch {
   void StopOthers(int replica, const Status& status) {
     // An infeed gives all replicas as many elements: those that are not at its end yet have results
     // to send, and will come to it.
-    if (tensorflow::errors::IsOutOfRange(status) && rendezvous_->End(replica).ok()) return;
+    if (tensorflow::errors::IsOutOfRange(status) && rendezvous_->End(replica).ok()) {
+      if (exchange_ != nullptr) exchange_->End(replica);
+      return;
+    }
     rendezvous_->Abort(status);
     cancellation_.StartCancel();
   }
@@ -302,7 +323,7 @@ class Launcher : public StoppableLaunch {
       device_->Unload();
     } else if (KeepsVariables()) {
       for (ReplicatedVariable& variable : variables_) {
-        if (variable.original == nullptr) continue;
+        if (variable.original == nullptr || variable.copies.empty()) continue;
         device_->resident_variables().Keep(variable.original.get(), std::move(variable.copies));
       }
     }
@@ -326,7 +347,8 @@ class Launcher : public StoppableLaunch {
   std::vector<ReplicatedVariable> variables_;
   std::vector<Replica> replicas_;
   std::shared_ptr<CollectiveRendezvous> rendezvous_;
-  std::atomic<int> pending_;  // replicas, and whoever keeps this from ending
+  std::shared_ptr<UniformExchange> exchange_;  // null if replicas share nothing
+  std::atomic<int> pending_;                   // replicas, and whoever keeps this from ending
   std::atomic<bool> stopped_{false};
   std::atomic<bool> has_begun_{true};
   const uint64_t start_ns_;
@@ -382,11 +404,22 @@ Status Settle(FunctionLibraryDefinition* library) {
 }
 
 // TensorFlow's graph optimizers for one program. The first instance runs them; those of the other
-// replicas take over what they made, so that all run the same graph.
+// replicas take over what they made. Then all run the same graph, or the first computes for all
+// what is equal on all.
 class GraphOptimizer {
  public:
-  GraphOptimizer(const tensorflow::ConfigProto& config, const std::string& function, bool keep)
-      : config_(config), function_(function), keep_(keep) {}
+  GraphOptimizer(const tensorflow::ConfigProto& config, const Program& program,
+                 const std::vector<int>& aliases, bool share)
+      : config_(config),
+        function_(program.entry),
+        replicas_(program.instances * program.replicas),
+        aliases_(aliases),
+        keep_(program.replicas > 1),
+        share_(share && keep_) {}
+
+  // Whether replicas share anything, and what variables, after the first call of Optimize.
+  bool shares() const { return share_; }
+  const std::set<int>& shared_variables() const { return values_.uniform_variables; }
 
   Status Optimize(std::vector<std::string> ret_nodes, std::vector<std::string> keep_nodes,
                   FunctionLibraryDefinition* library, const tensorflow::DeviceSet& devices,
@@ -409,7 +442,7 @@ class GraphOptimizer {
       graph_ = Copy(**graph);
       functions_ = library->ToProto();
     }
-    return tensorflow::OkStatus();
+    return share_ ? Share(*library, graph) : tensorflow::OkStatus();
   }
 
  private:
@@ -417,6 +450,23 @@ class GraphOptimizer {
     auto copy = std::make_unique<Graph>(graph.flib_def());
     copy->Copy(graph);
     return copy;
+  }
+
+  // Makes the graph of replica 0, and that of the others out of the one that is kept.
+  Status Share(const FunctionLibraryDefinition& library, std::unique_ptr<Graph>* graph) {
+    // Nodes of copies have the numbers of their originals.
+    *graph = Copy(*graph_);
+    TF_RETURN_IF_ERROR(FindUniformValues(**graph, library, replicas_, aliases_, &values_));
+    share_ = !values_.computed_alike.empty();
+    VLOG(1) << "Replicas of " << function_ << " share "
+            << std::count(values_.computed_alike.begin(), values_.computed_alike.end(), true)
+            << " nodes of " << (*graph)->num_op_nodes() << ", "
+            << std::count(values_.written_alike.begin(), values_.written_alike.end(), true)
+            << " writes and " << values_.uniform_variables.size() << " variables of "
+            << aliases_.size() << " arguments.";
+    if (!share_) return tensorflow::OkStatus();
+    TF_RETURN_IF_ERROR(MakeLeader(values_, graph->get()));
+    return MakeFollower(values_, graph_.get());
   }
 
   // Gives `library` the functions that the optimizers made or changed.
@@ -431,15 +481,20 @@ class GraphOptimizer {
 
   const tensorflow::ConfigProto config_;
   const std::string function_;
+  const int replicas_;  // of all processes
+  const std::vector<int> aliases_;
   const bool keep_;
+  bool share_;
+  UniformValues values_;
   std::unique_ptr<Graph> graph_;
   tensorflow::FunctionDefLibrary functions_;
 };
 
 }  // namespace
 
-Status LoadProgram(std::shared_ptr<const Program> program, int ordinal, size_t num_inputs,
-                   size_t num_outputs, FunctionLibraryRuntime* runtime, LoadedProgram* loaded) {
+Status LoadProgram(std::shared_ptr<const Program> program, int ordinal,
+                   const std::vector<int>& aliases, size_t num_outputs,
+                   FunctionLibraryRuntime* runtime, LoadedProgram* loaded) {
   if (program->instances > 1) {
     TF_RETURN_IF_ERROR(Instances::CheckJoined(program->instances, program->instance));
   }
@@ -449,12 +504,14 @@ Status LoadProgram(std::shared_ptr<const Program> program, int ordinal, size_t n
   FunctionLibraryRuntime::InstantiateOptions options;
   options.target = cpu;
   options.is_multi_device_function = true;
-  options.input_devices.assign(num_inputs, cpu);
+  options.input_devices.assign(aliases.size(), cpu);
   options.output_devices.assign(num_outputs, cpu);
   options.lib_def = program->library.get();
   options.config_proto = config;
-  auto optimizer =
-      std::make_shared<GraphOptimizer>(config, program->entry, /*keep=*/program->replicas > 1);
+  bool share;
+  TF_RETURN_IF_ERROR(tensorflow::ReadBoolFromEnvVar("TENSORFLOW_IPU_REPLICAS_SHARE",
+                                                    /*default_val=*/true, &share));
+  auto optimizer = std::make_shared<GraphOptimizer>(config, *program, aliases, share);
   options.optimize_graph_fn =
       [optimizer](std::vector<std::string> ret_nodes, std::vector<std::string> keep_nodes,
                   FunctionLibraryDefinition* library, const tensorflow::DeviceSet& devices,
@@ -470,13 +527,19 @@ Status LoadProgram(std::shared_ptr<const Program> program, int ordinal, size_t n
         runtime->Instantiate(program->entry, tensorflow::AttrSlice(), options, &replicas[r]));
   }
   auto handles = std::make_shared<VariableHandles>(program->replicas);
-  *loaded = {std::move(program), runtime, std::move(replicas), std::move(handles), nullptr};
+  *loaded = {std::move(program),
+             runtime,
+             std::move(replicas),
+             optimizer->shares(),
+             optimizer->shared_variables(),
+             std::move(handles),
+             nullptr};
   return tensorflow::OkStatus();
 }
 
-Status LoadProgramInClone(std::shared_ptr<const Program> program, int ordinal, size_t num_inputs,
-                          size_t num_outputs, FunctionLibraryRuntime* runtime,
-                          LoadedProgram* loaded) {
+Status LoadProgramInClone(std::shared_ptr<const Program> program, int ordinal,
+                          const std::vector<int>& aliases, size_t num_outputs,
+                          FunctionLibraryRuntime* runtime, LoadedProgram* loaded) {
   struct Clone {
     std::unique_ptr<FunctionLibraryDefinition> library;  // outlives the other
     std::unique_ptr<tensorflow::ProcessFunctionLibraryRuntime> process;
@@ -486,7 +549,7 @@ Status LoadProgramInClone(std::shared_ptr<const Program> program, int ordinal, s
   TF_RETURN_IF_ERROR(
       runtime->Clone(&clone->library, &clone->process, &runtime, /*skip_flib_def=*/true));
   TF_RETURN_IF_ERROR(
-      LoadProgram(std::move(program), ordinal, num_inputs, num_outputs, runtime, loaded));
+      LoadProgram(std::move(program), ordinal, aliases, num_outputs, runtime, loaded));
   loaded->owned = std::move(clone);
   return tensorflow::OkStatus();
 }
@@ -495,6 +558,18 @@ void UnloadProgram(const LoadedProgram& loaded) {
   for (const FunctionLibraryRuntime::Handle handle : loaded.replicas) {
     loaded.runtime->ReleaseHandle(handle).IgnoreError();
   }
+}
+
+std::vector<int> FindAliases(const std::vector<LaunchArgument>& arguments) {
+  std::unordered_map<const Var*, int> first;
+  std::vector<int> aliases;
+  aliases.reserve(arguments.size());
+  for (const LaunchArgument& argument : arguments) {
+    const int own = static_cast<int>(aliases.size());
+    const Var* variable = argument.variable.get();
+    aliases.push_back(variable == nullptr ? own : first.emplace(variable, own).first->second);
+  }
+  return aliases;
 }
 
 uint64_t Launch(std::shared_ptr<const LoadedProgram> loaded, int ordinal, Waiter waiter,

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "engine/program.h"
@@ -23,6 +24,10 @@ struct LoadedProgram {
   // some of TensorFlow's kernels, such as a convolution fused with the addition after it, keep
   // state in the kernel between the steps of `Compute`.
   std::vector<tensorflow::FunctionLibraryRuntime::Handle> replicas;
+  // Whether replica 0 computes for all of them what is equal on all.
+  bool shares = false;
+  // Arguments that are variables which all replicas have one of.
+  std::set<int> shared_variables;
   // Of the variables that a launch is given.
   std::shared_ptr<VariableHandles> handles;
   // What `runtime` is part of, if the program has one of its own.
@@ -30,14 +35,15 @@ struct LoadedProgram {
 };
 
 // Instantiates `program` for device `ordinal` on the host's CPU device, once for each replica.
-// TensorFlow's graph optimizers run once for all of them.
+// TensorFlow's graph optimizers run once for all of them. `aliases` has for each argument the first
+// one that is the same variable, or itself.
 tensorflow::Status LoadProgram(std::shared_ptr<const Program> program, int ordinal,
-                               size_t num_inputs, size_t num_outputs,
+                               const std::vector<int>& aliases, size_t num_outputs,
                                tensorflow::FunctionLibraryRuntime* runtime, LoadedProgram* loaded);
 
 // The same in a runtime of its own, for those who may outlive `runtime`.
 tensorflow::Status LoadProgramInClone(std::shared_ptr<const Program> program, int ordinal,
-                                      size_t num_inputs, size_t num_outputs,
+                                      const std::vector<int>& aliases, size_t num_outputs,
                                       tensorflow::FunctionLibraryRuntime* runtime,
                                       LoadedProgram* loaded);
 
@@ -49,6 +55,9 @@ struct LaunchArgument {
   tensorflow::Tensor tensor;
   tensorflow::core::RefCountPtr<tensorflow::Var> variable;
 };
+
+// The first of the arguments that is the same variable, for each of them; itself for a tensor.
+std::vector<int> FindAliases(const std::vector<LaunchArgument>& arguments);
 
 // What a launch uses of whoever asks for it. Has to outlive it.
 struct LaunchCaller {

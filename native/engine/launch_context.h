@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/collective_rendezvous.h"
+#include "engine/uniform_exchange.h"
 #include "tensorflow/core/framework/collective.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/strcat.h"
@@ -25,7 +26,8 @@ class LaunchContext : public tensorflow::CollectiveExecutor {
   // Of `instances` processes that run the program together, this is number `instance`.
   LaunchContext(int device_ordinal, uint64_t launch_id, int replica, int num_replicas, int instance,
                 int instances, uint64_t seed, uint64_t shared_seed,
-                std::shared_ptr<CollectiveRendezvous> rendezvous)
+                std::shared_ptr<CollectiveRendezvous> rendezvous,
+                std::shared_ptr<UniformExchange> uniform_exchange)
       : tensorflow::CollectiveExecutor(/*cem=*/nullptr),
         device_ordinal_(device_ordinal),
         launch_id_(launch_id),
@@ -35,7 +37,8 @@ class LaunchContext : public tensorflow::CollectiveExecutor {
         instances_(instances),
         seed_(seed),
         shared_seed_(shared_seed),
-        rendezvous_(std::move(rendezvous)) {}
+        rendezvous_(std::move(rendezvous)),
+        uniform_exchange_(std::move(uniform_exchange)) {}
 
   // The context of the launch that `ctx` runs in, or null outside a launch.
   static LaunchContext* From(tensorflow::OpKernelContext* ctx) {
@@ -55,6 +58,8 @@ class LaunchContext : public tensorflow::CollectiveExecutor {
   uint64_t shared_seed() const { return shared_seed_; }
   // Where the replicas of the launch meet.
   CollectiveRendezvous& rendezvous() const { return *rendezvous_; }
+  // Where they get what replica 0 computes for all. Null if each computes everything.
+  UniformExchange* uniform_exchange() const { return uniform_exchange_.get(); }
 
   // Where what this replica makes for the time of the launch is registered with the CPU device.
   std::string VariableContainer() const {
@@ -93,6 +98,7 @@ class LaunchContext : public tensorflow::CollectiveExecutor {
   const uint64_t seed_;
   const uint64_t shared_seed_;
   const std::shared_ptr<CollectiveRendezvous> rendezvous_;
+  const std::shared_ptr<UniformExchange> uniform_exchange_;
   tensorflow::mutex mu_;
   std::unordered_map<int64_t, int64_t> occurrences_ TF_GUARDED_BY(mu_);
   std::vector<std::function<tensorflow::Status()>> checks_ TF_GUARDED_BY(mu_);

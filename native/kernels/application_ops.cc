@@ -117,8 +117,8 @@ class StartOp : public OpKernel {
     OP_REQUIRES_OK(ctx, ReadArguments(ctx, &arguments));
     const int ordinal = DeviceState::Add();
     LoadedProgram loaded;
-    OP_REQUIRES_OK(ctx, LoadProgram(std::move(program), ordinal, arguments.size(), num_results_,
-                                    ctx->function_library(), &loaded));
+    OP_REQUIRES_OK(ctx, LoadProgram(std::move(program), ordinal, FindAliases(arguments),
+                                    num_results_, ctx->function_library(), &loaded));
     ApplicationOptions options{name, ordinal, infeeds_, outfeeds_,
                                ctx->input(5).scalar<int64_t>()()};
     OP_REQUIRES_OK(ctx,

@@ -100,12 +100,16 @@ Status FindVariable(OpKernelContext* ctx, const ResourceHandle& handle,
       ": it is uninitialized. Run its initializer before the IPU program that uses it.");
 }
 
-// Identifies a specialisation of the cluster: another type or shape means another program.
-std::string Signature(const std::vector<Argument>& arguments) {
+// Identifies a specialisation of the cluster: another type or shape means another program, and so
+// do other arguments that are one variable.
+std::string Signature(const std::vector<Argument>& arguments, const std::vector<int>& aliases) {
   std::string signature;
-  for (const Argument& argument : arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Argument& argument = arguments[i];
     tensorflow::strings::StrAppend(&signature, argument.is_variable ? "v" : "t",
                                    static_cast<int>(argument.dtype));
+    if (aliases[i] != static_cast<int>(i))
+      tensorflow::strings::StrAppend(&signature, "=", aliases[i]);
     for (int64_t size : argument.shape.dim_sizes()) {
       tensorflow::strings::StrAppend(&signature, ",", size);
     }
@@ -175,7 +179,8 @@ class LaunchKernel : public AsyncOpKernel {
     TF_RETURN_IF_ERROR(Collect(ctx, &inputs, &arguments));
     const std::string cluster = Cluster(ctx);
     LoadedPrograms::Loaded program;
-    TF_RETURN_IF_ERROR(Explained(cluster, Load(ctx, cluster, std::move(arguments), &program)));
+    TF_RETURN_IF_ERROR(Explained(
+        cluster, Load(ctx, cluster, std::move(arguments), FindAliases(inputs), &program)));
     *launch = Launch(
         std::move(program), ordinal_, waiter, {ctx->runner(), ctx->cancellation_manager()},
         std::move(inputs),
@@ -212,18 +217,17 @@ class LaunchKernel : public AsyncOpKernel {
 
   // The program for these arguments and the configuration in force: compiled at first use.
   Status Load(OpKernelContext* ctx, const std::string& cluster, std::vector<Argument> arguments,
-              LoadedPrograms::Loaded* loaded) {
-    const std::string signature = Signature(arguments);
+              const std::vector<int>& aliases, LoadedPrograms::Loaded* loaded) {
+    const std::string signature = Signature(arguments, aliases);
     return programs_.Get(
         cluster, signature,
         [&](LoadedProgram* made) {
-          const size_t num_arguments = arguments.size();
           std::shared_ptr<Program> program;
           TF_RETURN_IF_ERROR(Compile(cluster, ordinal_, std::move(arguments), &program));
           // A server's session keeps its kernels, but not the graph that has run them first, nor
           // what runs the functions of that. Its graphs are the ones without a call frame.
           const auto load = ctx->call_frame() == nullptr ? LoadProgramInClone : LoadProgram;
-          return load(std::move(program), ordinal_, num_arguments, ctx->num_outputs(),
+          return load(std::move(program), ordinal_, aliases, ctx->num_outputs(),
                       ctx->function_library(), made);
         },
         loaded);

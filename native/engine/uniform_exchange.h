@@ -1,0 +1,85 @@
+// How the replicas of a launch get values that only the first of them computes.
+#ifndef TENSORFLOW_IPU_ENGINE_UNIFORM_EXCHANGE_H_
+#define TENSORFLOW_IPU_ENGINE_UNIFORM_EXCHANGE_H_
+
+#include <cstdint>
+#include <functional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/platform/mutex.h"
+#include "tensorflow/core/platform/status.h"
+
+namespace tensorflow_ipu {
+
+// One launch's exchange. Replica 0 is the leader: it computes what is equal on all replicas and
+// publishes it; the others, its followers, take it. What was published is kept until all have it.
+//
+// A variable that all replicas share is written by the leader when all followers have arrived at
+// the write: they have read what they read before it. They wait for it in the same way as for a
+// value. No thread waits here. Thread-safe.
+class UniformExchange {
+ public:
+  // One execution of a node: in which frame, and in which iteration of it.
+  struct Key {
+    int64_t node;
+    uint64_t frame;
+    int64_t iteration;
+
+    bool operator==(const Key& other) const {
+      return node == other.node && frame == other.frame && iteration == other.iteration;
+    }
+  };
+  using Values = std::vector<tensorflow::Tensor>;
+  using Receive = std::function<void(const tensorflow::Status&, const Values&)>;
+
+  explicit UniformExchange(int num_replicas);
+
+  // The leader has computed `values`.
+  void Publish(const Key& key, Values values);
+  // Calls `receive` when the leader has published, or an error ends the wait of `replica`.
+  void Take(const Key& key, int replica, Receive receive);
+  // A follower has come to a write.
+  void Arrive(const Key& key);
+  // Calls `receive`, with no values, when all followers have arrived.
+  void AwaitArrivals(const Key& key, Receive receive);
+
+  // Ends all that `replica` waits for, and will.
+  void Cancel(int replica);
+  // `replica` has ended with an error, and the others need not: ends what waits for it.
+  void End(int replica);
+
+ private:
+  struct KeyHash {
+    size_t operator()(const Key& key) const;
+  };
+  struct Waiter {
+    int replica;
+    Receive receive;
+  };
+  struct Entry {
+    bool published = false;
+    Values values;
+    int taken = 0;
+    int arrived = 0;
+    std::vector<Waiter> followers;
+    Receive leader;
+  };
+
+  // Whether `replica` may wait for the leader, or the leader for followers.
+  bool MayWait(int replica) const TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Ends the waits of all that may not.
+  void EndWaits();
+
+  const int num_followers_;
+  tensorflow::mutex mu_;
+  std::unordered_map<Key, Entry, KeyHash> entries_ TF_GUARDED_BY(mu_);
+  std::vector<bool> cancelled_ TF_GUARDED_BY(mu_);
+  std::vector<bool> ended_ TF_GUARDED_BY(mu_);
+};
+
+}  // namespace tensorflow_ipu
+
+#endif  // TENSORFLOW_IPU_ENGINE_UNIFORM_EXCHANGE_H_
