@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tensorflow_ipu.frontends.popart.enums import (
+from tensorflow_ipu.frontends.common.enums import (
     AnchorReturnTypeId,
     ExchangeStrategy,
     ReplicatedStreamMode,

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import tensorflow as tf
 
-from tensorflow_ipu.frontends.popart.enums import DataType
+from tensorflow_ipu.frontends.common.enums import DataType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 
 _ONNX = onnx.TensorProto

@@ -10,13 +10,13 @@ from typing import Any
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.configs.machine import Machine
-from tensorflow_ipu.frontends.popart import attachment
-from tensorflow_ipu.frontends.popart.enums import (
+from tensorflow_ipu.frontends.common.enums import (
     DeviceConnectionType,
     DeviceSelectionCriterion,
     DeviceType,
     SyncPattern,
 )
+from tensorflow_ipu.frontends.popart import attachment
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
 from tensorflow_ipu.frontends.popart.signatures import checked
 

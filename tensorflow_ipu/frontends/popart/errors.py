@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from tensorflow_ipu.frontends.common import logs
+from tensorflow_ipu.frontends.common.enums import RecoveryAction
 from tensorflow_ipu.frontends.common.errors import (
     popart_exception,
     popart_internal_exception,
@@ -13,7 +14,6 @@ from tensorflow_ipu.frontends.common.errors import (
     poplar_exception,
     poplar_runtime_error,
 )
-from tensorflow_ipu.frontends.popart.enums import RecoveryAction
 
 __all__ = [
     "OutOfMemoryError",

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import onnx
 from onnx import defs
 
+from tensorflow_ipu.frontends.common.enums import DataType
 from tensorflow_ipu.frontends.popart import datatypes
-from tensorflow_ipu.frontends.popart.enums import DataType
 from tensorflow_ipu.frontends.popart.ops import kinds
 
 _DEVICE_TYPES = tuple(type_ for type_ in datatypes.TYPES if type_.tf is not None)

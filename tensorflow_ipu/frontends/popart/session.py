@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from tensorflow.python.eager import context as eager_context
 
+from tensorflow_ipu.frontends.common.enums import AnchorReturnTypeId
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.devices import DeviceInfo
-from tensorflow_ipu.frontends.popart.enums import AnchorReturnTypeId
 from tensorflow_ipu.frontends.popart.errors import OutOfMemoryError, OutOfMemoryException
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import Optimizer
 from tensorflow_ipu.frontends.popart.options.patterns import Patterns

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tensorflow_ipu.frontends.popart import enums
+from tensorflow_ipu.frontends.common import enums
 
 _Class = TypeVar("_Class", bound=type)
 # Attribute of functions that check their arguments themselves.

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tensorflow_ipu.frontends.common.enums import DataType
 from tensorflow_ipu.frontends.popart import datatypes
-from tensorflow_ipu.frontends.popart.enums import DataType
 
 __all__ = ["TensorInfo"]
 

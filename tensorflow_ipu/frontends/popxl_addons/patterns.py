@@ -7,7 +7,7 @@ are compiled here, so there is nothing left to do.
 from __future__ import annotations
 
 from tensorflow_ipu.frontends import popxl
-from tensorflow_ipu.frontends.popart.enums import PatternsLevel
+from tensorflow_ipu.frontends.common.enums import PatternsLevel
 
 __all__ = ["apply_pre_alias_patterns", "patterns_level"]
 

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import defs, helper
 
+from tensorflow_ipu.frontends.common.enums import RecomputeType
 from tensorflow_ipu.frontends.common.locations import VariableSettings
 from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.popart import datatypes
@@ -29,7 +30,6 @@ from tensorflow_ipu.frontends.popart.debug_info import (
     note_call,
     note_line,
 )
-from tensorflow_ipu.frontends.popart.enums import RecomputeType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering import abstract_evaluation
 from tensorflow_ipu.frontends.popart.model import loading, tensors

@@ -5,15 +5,15 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from tensorflow_ipu.frontends.common.replica_groups import CommGroup
-from tensorflow_ipu.frontends.popart.building.graph import GRAPHCORE_DOMAIN
-from tensorflow_ipu.frontends.popart.building.methods import CoreOpset, node
-from tensorflow_ipu.frontends.popart.debug_info import DebugContextLike, as_context
-from tensorflow_ipu.frontends.popart.enums import (
+from tensorflow_ipu.frontends.common.enums import (
     CollectiveOperator,
     ReductionType,
     ScatterReduction,
 )
+from tensorflow_ipu.frontends.common.replica_groups import CommGroup
+from tensorflow_ipu.frontends.popart.building.graph import GRAPHCORE_DOMAIN
+from tensorflow_ipu.frontends.popart.building.methods import CoreOpset, node
+from tensorflow_ipu.frontends.popart.debug_info import DebugContextLike, as_context
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops.kinds import COMM_GROUP
 from tensorflow_ipu.frontends.popart.signatures import checked, refused

@@ -11,7 +11,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from tensorflow_ipu.frontends.popart import datatypes, enums, signatures
+from tensorflow_ipu.frontends.common import enums
+from tensorflow_ipu.frontends.popart import datatypes, signatures
 from tensorflow_ipu.frontends.popart.debug_info import DebugContext, as_context
 from tensorflow_ipu.frontends.popart.model import tensors
 

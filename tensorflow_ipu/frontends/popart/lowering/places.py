@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import onnx
 
-from tensorflow_ipu.frontends.popart.enums import VirtualGraphMode
+from tensorflow_ipu.frontends.common.enums import VirtualGraphMode
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.model.imports import Model, taken_by
 from tensorflow_ipu.frontends.popart.ops import kinds, texts

@@ -12,10 +12,10 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler import launch, trace
+from tensorflow_ipu.frontends.common.enums import AnchorReturnTypeId, SyntheticDataMode
 from tensorflow_ipu.frontends.common.replica_groups import ReplicaGrouping
 from tensorflow_ipu.frontends.popart import attachment
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.enums import AnchorReturnTypeId, SyntheticDataMode
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.graphs import NodeLowering, Value
 from tensorflow_ipu.frontends.popart.lowering.replica_groups import ReplicaVariables

@@ -10,13 +10,13 @@ import numpy as np
 import onnx
 import tensorflow as tf
 
-from tensorflow_ipu.frontends.common.option_groups import AutomaticLossScalingSettings
-from tensorflow_ipu.frontends.popart import datatypes
-from tensorflow_ipu.frontends.popart.enums import (
+from tensorflow_ipu.frontends.common.enums import (
     GradientTensorTrackingMethod,
     MeanReductionStrategy,
     ReductionType,
 )
+from tensorflow_ipu.frontends.common.option_groups import AutomaticLossScalingSettings
+from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.graphs import NodeLowering
 from tensorflow_ipu.frontends.popart.ops import layouts, texts

@@ -16,9 +16,9 @@ from tensorflow_ipu.feeds.native_feeds import (
     IPUOutfeedMode,
     Outfeed,
 )
+from tensorflow_ipu.frontends.common.enums import AnchorReturnTypeId, SyntheticDataMode
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.enums import AnchorReturnTypeId, SyntheticDataMode
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 
 

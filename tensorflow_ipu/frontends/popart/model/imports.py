@@ -9,14 +9,14 @@ import numpy as np
 import onnx
 from onnx import defs, inliner
 
-from tensorflow_ipu.frontends.common.locations import VariableSettings
-from tensorflow_ipu.frontends.common.replica_groups import CommGroup, ReplicaGrouping
-from tensorflow_ipu.frontends.popart import datatypes
-from tensorflow_ipu.frontends.popart.enums import (
+from tensorflow_ipu.frontends.common.enums import (
     CommGroupType,
     ExchangeStrategy,
     VariableRetrievalMode,
 )
+from tensorflow_ipu.frontends.common.locations import VariableSettings
+from tensorflow_ipu.frontends.common.replica_groups import CommGroup, ReplicaGrouping
+from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import add_note, popart_exception
 from tensorflow_ipu.frontends.popart.model import loading, tensors
 from tensorflow_ipu.frontends.popart.ops import kinds

@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 from onnx import numpy_helper
 
+from tensorflow_ipu.frontends.common.enums import DataType
 from tensorflow_ipu.frontends.popart import datatypes
-from tensorflow_ipu.frontends.popart.enums import DataType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import kinds, texts, windows
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axes_of, axis_of

@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.common import collectives
+from tensorflow_ipu.frontends.common.enums import CollectiveOperator, CommGroupType
 from tensorflow_ipu.frontends.common.replica_groups import CommGroup
-from tensorflow_ipu.frontends.popart.enums import CollectiveOperator, CommGroupType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import kinds
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axes_of, axis_of

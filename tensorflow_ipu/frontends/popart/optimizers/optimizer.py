@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorflow_ipu.frontends.popart.enums import DataType
+from tensorflow_ipu.frontends.common.enums import DataType
 from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_runtime_error
 from tensorflow_ipu.util.notices import warn_once
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tensorflow_ipu.frontends.common.enums import DataType, SGDAccumulatorAndMomentum
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.debug_info import DebugContextLike
-from tensorflow_ipu.frontends.popart.enums import DataType, SGDAccumulatorAndMomentum
 from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_runtime_error
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import (
     ClipNormSettings,

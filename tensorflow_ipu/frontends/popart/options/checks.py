@@ -9,14 +9,14 @@ import tensorflow as tf
 from tensorflow_ipu.configs import poplar_options
 from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instances import Instances
-from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.enums import (
+from tensorflow_ipu.frontends.common.enums import (
     BatchSerializationMethod,
     BatchSerializationTransformContext,
     DeviceType,
     ExchangeStrategy,
     VirtualGraphMode,
 )
+from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tensorflow_ipu.frontends.popart.enums import PatternsLevel
+from tensorflow_ipu.frontends.common.enums import PatternsLevel
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 
 MANDATORY = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tensorflow_ipu.frontends.popart.enums import DeviceType
+from tensorflow_ipu.frontends.common.enums import DeviceType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
 from tensorflow_ipu.util.notices import warn_once

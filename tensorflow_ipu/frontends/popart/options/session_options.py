@@ -8,11 +8,10 @@ import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tensorflow_ipu.frontends.common import executable_cache, option_groups
+from tensorflow_ipu.frontends.common import enums, executable_cache, option_groups
 from tensorflow_ipu.frontends.common.locations import TensorLocationSettings
 from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.common.option_groups import FORMER_NAMES
-from tensorflow_ipu.frontends.popart import enums
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.util.notices import warn_once
 

@@ -10,8 +10,8 @@ import tensorflow as tf
 from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu.frontends.common import drawings, logs
+from tensorflow_ipu.frontends.common.enums import IrSerializationFormat
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.enums import IrSerializationFormat
 from tensorflow_ipu.frontends.popart.errors import (
     OutOfMemoryError,
     popart_exception,

@@ -13,9 +13,9 @@ from tensorflow_ipu.compiler import requests
 from tensorflow_ipu.compiler.checks.capacity import advice, chosen_policy
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.configs.chips import Chip
+from tensorflow_ipu.frontends.common.enums import DataType, DeviceType
 from tensorflow_ipu.frontends.popart import attachment, debug_info
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.enums import DataType, DeviceType
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error, poplar_exception
 from tensorflow_ipu.frontends.popart.lowering import programs
 from tensorflow_ipu.frontends.popart.lowering.places import placed_nodes

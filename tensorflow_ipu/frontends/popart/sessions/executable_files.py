@@ -20,8 +20,8 @@ import onnx
 
 from tensorflow_ipu.compiler import store
 from tensorflow_ipu.frontends.common import executable_cache
+from tensorflow_ipu.frontends.common.enums import DeviceType
 from tensorflow_ipu.frontends.popart.debug_info import remove_lines
-from tensorflow_ipu.frontends.popart.enums import DeviceType
 from tensorflow_ipu.frontends.popart.errors import (
     popart_exception,
     popart_runtime_error,

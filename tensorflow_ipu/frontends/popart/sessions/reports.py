@@ -9,8 +9,8 @@ from onnx import helper
 
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.frontends.common import profiles
+from tensorflow_ipu.frontends.common.enums import Instrumentation
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.enums import Instrumentation
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
 from tensorflow_ipu.frontends.popart.sessions.device_program import DeviceProgram

@@ -7,10 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorflow_ipu.frontends.common.locations import TensorLocation, TensorLocationSettings
-from tensorflow_ipu.frontends.popart import debug_info
-from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.enums import (
+from tensorflow_ipu.frontends.common.enums import (
     AccumulateOuterFragmentSchedule,
     AnchorReturnTypeId,
     RecomputationType,
@@ -18,6 +15,9 @@ from tensorflow_ipu.frontends.popart.enums import (
     ReplicatedTensorSharding,
     TensorStorage,
 )
+from tensorflow_ipu.frontends.common.locations import TensorLocation, TensorLocationSettings
+from tensorflow_ipu.frontends.popart import debug_info
+from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.places import homes_of, places_of, stage_ipus
 from tensorflow_ipu.frontends.popart.lowering.schedules import Location, ModelPlacement

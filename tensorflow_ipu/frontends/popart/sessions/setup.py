@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tensorflow_ipu.frontends.common.replica_groups import ReplicaGrouping
-from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.devices import DeviceInfo
-from tensorflow_ipu.frontends.popart.enums import (
+from tensorflow_ipu.frontends.common.enums import (
     DeviceConnectionType,
     SyntheticDataMode,
     VirtualGraphMode,
 )
+from tensorflow_ipu.frontends.common.replica_groups import ReplicaGrouping
+from tensorflow_ipu.frontends.popart.dataflow import DataFlow
+from tensorflow_ipu.frontends.popart.devices import DeviceInfo
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering import abstract_evaluation, places
 from tensorflow_ipu.frontends.popart.lowering.programs import StepDescription

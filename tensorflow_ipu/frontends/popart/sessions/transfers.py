@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tensorflow_ipu.frontends.common.enums import AnchorReturnTypeId, DataType
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.enums import AnchorReturnTypeId, DataType
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
 from tensorflow_ipu.frontends.popart.model.imports import Model
 from tensorflow_ipu.frontends.popart.stepio import IStepIO
