@@ -6,10 +6,10 @@ from typing import Any, Union
 
 import numpy as np
 
-from tensorflow_ipu.frontends.popart.building import core, graphcore, onnx_opsets
-from tensorflow_ipu.frontends.popart.building.onnx_opsets import DEFAULT_VERSION, VERSIONS
+from tensorflow_ipu.frontends.popart.building import core, graphcore, opsets
+from tensorflow_ipu.frontends.popart.building.opsets import DEFAULT_VERSION, VERSIONS
 from tensorflow_ipu.frontends.popart.debug_info import as_context
-from tensorflow_ipu.frontends.popart.model import loading, tensors
+from tensorflow_ipu.frontends.popart.model import onnx_files
 
 __all__ = [
     *("AiGraphcore", "AiGraphcoreOpset1", "AiOnnx", "AiOnnx6", "AiOnnx7", "AiOnnx8", "AiOnnx9"),
@@ -291,10 +291,10 @@ class Builder:
         """
         self._onnx_version: int | None = None
         if modelProtoOrFilename is not None:
-            model = loading.load_checked(modelProtoOrFilename)
-            tensors.check_files(model.graph)
+            model = onnx_files.load_checked(modelProtoOrFilename)
+            onnx_files.check_files(model.graph)
             self._impl = core.BuilderCore(model)
-            self._onnx_version = loading.opsets(model).get("")
+            self._onnx_version = onnx_files.opsets(model).get("")
         else:
             self._impl = builderCore or core.BuilderCore()
         if opsets is not None:
@@ -354,7 +354,7 @@ Returned = Union[
     graphcore.AiGraphcoreOpset1, AiOnnx6, AiOnnx7, AiOnnx8, AiOnnx9, AiOnnx10, AiOnnx11, Any
 ]
 # Programs read the annotation, as an object, to know the opsets.
-_OPSETS = (graphcore.AiGraphcoreOpset1, *onnx_opsets.OPSETS.values())
+_OPSETS = (graphcore.AiGraphcoreOpset1, *opsets.OPSETS.values())
 Builder.__getattr__.__annotations__["return"] = Union[_OPSETS]
 
 

@@ -26,7 +26,7 @@ from tensorflow_ipu.frontends.common.replica_groups import CommGroup, ReplicaGro
 from tensorflow_ipu.frontends.popart import errors as _errors
 from tensorflow_ipu.frontends.popart.building.core import BuilderCore
 from tensorflow_ipu.frontends.popart.building.graphcore import AiGraphcoreOpset1
-from tensorflow_ipu.frontends.popart.building.onnx_opsets import OPSETS as _OPSETS
+from tensorflow_ipu.frontends.popart.building.opsets import OPSETS as _OPSETS
 from tensorflow_ipu.frontends.popart.dataflow import AnchorReturnType, DataFlow, InputSettings
 from tensorflow_ipu.frontends.popart.debug_info import (
     DebugContext,

@@ -1,27 +1,165 @@
-"""`DeviceInfo` and `DeviceManager`: devices of the machine, models and offline devices."""
+"""`DeviceInfo` and `DeviceManager`: devices of the machine, and their attachment to TensorFlow devices."""
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tensorflow_ipu.compiler.checks.capacity import chosen_policy
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.configs.machine import Machine
+from tensorflow_ipu.device import system
+from tensorflow_ipu.device.attachment import ipus_reserved
+from tensorflow_ipu.distributed import joining
+from tensorflow_ipu.distributed.instances import Instances, of_poprun
+from tensorflow_ipu.frontends.common import device_table
 from tensorflow_ipu.frontends.common.enums import (
     DeviceConnectionType,
     DeviceSelectionCriterion,
     DeviceType,
     SyncPattern,
 )
-from tensorflow_ipu.frontends.popart import attachment
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
 from tensorflow_ipu.frontends.popart.signatures import checked
+from tensorflow_ipu.tuning.advice import out_of_memory
+from tensorflow_ipu.util.notices import warn_once
+
+# --- Attachment of PopART's devices to TensorFlow devices with as many IPUs ---
+
+
+def attach(
+    owner: Any, ipus: int, number: int | None = None, ids: Sequence[int] | None = None
+) -> int | None:
+    """Returns the ordinal of a TensorFlow device, which the owner has until `detach`.
+
+    A free device of the configuration serves. If there is none, the IPUs are configured anew:
+    those that others have keep their places. TensorFlow devices have powers of two of IPUs: of
+    one for 3 IPUs the fourth is idle.
+
+    Args:
+        owner: the device of PopART.
+        ipus: how many IPUs it has.
+        number: its number in the listing of the machine; any by default.
+        ids: its IPUs, if it has a number.
+
+    Returns:
+        The ordinal; None if the machine has too few IPUs left, or they are not free.
+    """
+    with device_table.LOCK:
+        found = device_table.taken_by(owner)
+        if found is not None:
+            return found
+        instances = _joined()
+        ipus = ipus_reserved(ipus)
+        found = device_table.find(ipus, instances.count, ids)
+        if found is None:
+            found = device_table.add(ipus, number, instances)
+        if found is not None:
+            device_table.take(owner, found, is_fixed=False)
+        return found
+
+
+def _joined() -> Instances:
+    """Returns the processes that run this program; those that a launcher started join."""
+    launched = of_poprun()
+    if launched.count > 1 and joining.current().count == 1:
+        warn_once(
+            "Devices of PopART join the processes that poprun has started. This is deprecated: "
+            "call popdist.init() first."
+        )
+        joining.join(launched)
+    return joining.current()
+
+
+def detach(owner: Any) -> None:
+    """Gives a device back.
+
+    Args:
+        owner: the device of PopART.
+    """
+    device_table.give_back(owner)
+
+
+class _Borrower:
+    """Has a device for as long as a program is compiled for it."""
+
+
+@contextlib.contextmanager
+def borrowed(ipus: int, ordinal: int | None) -> Iterator[int]:
+    """Gives a device to compile for.
+
+    Args:
+        ipus: how many IPUs it has.
+        ordinal: of the TensorFlow device, if there is one already.
+
+    Yields:
+        The ordinal of a TensorFlow device.
+
+    Raises:
+        popart_exception: If the machine has too few IPUs left.
+    """
+    if ordinal is not None:
+        yield ordinal
+        return
+    borrower = _Borrower()
+    found = attach(borrower, ipus)
+    if found is None:
+        raise popart_exception(
+            f"A program for {ipus} IPUs cannot be compiled: not so many are free. Detach a device."
+        )
+    try:
+        yield found
+    finally:
+        detach(borrower)
+
+
+def check_replicas(ordinal: int, ipus: int, replicas: int) -> None:
+    """Refuses a device that would run a program on another number of replicas.
+
+    Args:
+        ordinal: of the TensorFlow device.
+        ipus: IPUs of a replica.
+        replicas: number of replicas in this process.
+
+    Raises:
+        popart_exception: If the device would run another number.
+    """
+    found = system.current().replication_factor(ordinal, ipus)
+    if found != replicas:
+        raise popart_exception(
+            f"{replicas} replica(s) of {ipus} IPU(s) cannot run: the device would run {found}. Set "
+            "replicatedGraphCount to a power of two; the IPU model of TF_POPLAR_FLAGS does not "
+            "replicate."
+        )
+
+
+def refuses_what_does_not_fit() -> bool:
+    """Returns whether programs that do not fit into memory are errors."""
+    return chosen_policy(system.current()) in (out_of_memory.DEFAULT, out_of_memory.RAISE)
+
+
+def machine_chip() -> Chip:
+    """Returns the chip of the machine."""
+    return system.current().machine.chip
+
+
+def generation() -> int:
+    """Returns the number of the configuration in force: programs of another one are gone."""
+    return system.current().generation
+
+
+# --- `DeviceInfo` and `DeviceManager`: devices of the machine, models and offline devices ---
 
 _UNATTACHED = "<unknown-ipu-unattached>"
+
+
 _WORKERS = 6
+
+
 # How long devices that are made from now on wait for IPUs.
 _wait = {"seconds": 0}
 
@@ -123,9 +261,9 @@ class DeviceInfo:
     def chip(self) -> Chip:
         """Figures of its IPUs, for which its programs are planned."""
         if self._type is DeviceType.Cpu:
-            return attachment.chip()
+            return machine_chip()
         is_real = self._type is DeviceType.Ipu
-        chip = attachment.chip() if is_real else chips.get(_chip_name(self._version))
+        chip = machine_chip() if is_real else chips.get(_chip_name(self._version))
         return chip if self._tiles == chip.tiles else chip.with_tiles(self._tiles)
 
     @property
@@ -159,7 +297,7 @@ class DeviceInfo:
             return False
         if self._ordinal is None:
             place = (self._id, self.driverIds) if self._type is DeviceType.Ipu else (None, None)
-            self._ordinal = attachment.attach(self, self._ipus, *place)
+            self._ordinal = attach(self, self._ipus, *place)
         return self.isAttached
 
     def tryAttachUntilTimeout(self) -> bool:
@@ -177,7 +315,7 @@ class DeviceInfo:
 
     def detach(self) -> None:
         """Gives the IPUs back."""
-        attachment.detach(self)
+        detach(self)
         self._ordinal = None
 
 
@@ -192,7 +330,7 @@ def wait_at_most(seconds: int) -> None:
 
 def machine() -> Machine:
     """Returns the machine that devices are IPUs of."""
-    return Machine(attachment.chip())
+    return Machine(machine_chip())
 
 
 def _chip_name(version: str) -> str:
@@ -400,7 +538,7 @@ class DeviceManager:
         """
         if deviceType is not DeviceType.Ipu:
             return []
-        chip = attachment.chip()
+        chip = machine_chip()
         return [
             DeviceInfo(
                 DeviceType.Ipu, connectionType, numIpus, tilesPerIPU or chip.tiles, "ipu2", number
@@ -427,7 +565,7 @@ def _by_id(number: int, connection: DeviceConnectionType) -> DeviceInfo:
     sizes = _listed()
     if not 0 <= number < len(sizes):
         raise poplar_exception(f"No such device set id: '{number}'")
-    chip = attachment.chip()
+    chip = machine_chip()
     return DeviceInfo(DeviceType.Ipu, connection, sizes[number], chip.tiles, "ipu2", number)
 
 

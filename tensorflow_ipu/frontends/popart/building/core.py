@@ -16,11 +16,11 @@ from tensorflow_ipu.frontends.common.enums import RecomputeType
 from tensorflow_ipu.frontends.common.locations import VariableSettings
 from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.popart import datatypes
-from tensorflow_ipu.frontends.popart.building import inference
+from tensorflow_ipu.frontends.popart.building import graph
 from tensorflow_ipu.frontends.popart.building.annotations import RECOMPUTE, Annotations
 from tensorflow_ipu.frontends.popart.building.graph import ONNX_DOMAIN, ModelGraph
 from tensorflow_ipu.frontends.popart.building.graphcore import AiGraphcoreOpset1
-from tensorflow_ipu.frontends.popart.building.onnx_opsets import OPSETS, OnnxOpset
+from tensorflow_ipu.frontends.popart.building.opsets import OPSETS, OnnxOpset
 from tensorflow_ipu.frontends.popart.dataflow import InputSettings
 from tensorflow_ipu.frontends.popart.debug_info import (
     LINE,
@@ -32,7 +32,7 @@ from tensorflow_ipu.frontends.popart.debug_info import (
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering import abstract_evaluation
-from tensorflow_ipu.frontends.popart.model import loading, tensors
+from tensorflow_ipu.frontends.popart.model import onnx_files
 from tensorflow_ipu.frontends.popart.options.patterns import EXCLUDED_PATTERNS
 from tensorflow_ipu.frontends.popart.signatures import checked, refused
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
@@ -59,7 +59,7 @@ class BuilderCore(Annotations):
         note_call(DebugContext(), "Builder")
         self._parent = parent
         around = None if parent is None else parent._types
-        self._types: inference.Inference = inference.Inference(
+        self._types: graph.Inference = graph.Inference(
             self.model_graph, abstract_evaluation.types_of_node, around
         )
         if model is not None:
@@ -127,7 +127,7 @@ class BuilderCore(Annotations):
             context.path_name,
         )
         try:
-            inference.check_node(self.model_graph.producer(ids[0]) if ids else None, shapes.get)
+            graph.check_node(self.model_graph.producer(ids[0]) if ids else None, shapes.get)
         except popart_exception:
             self.model_graph.remove_last_node()
             raise
@@ -219,7 +219,7 @@ class BuilderCore(Annotations):
             _value_info(tensor_id, TensorInfo(type_.member, array.shape))
         )
         whole = np.asarray(array, order="C")
-        self.model_graph.proto.initializer.append(tensors.made(whole, tensor_id))
+        self.model_graph.proto.initializer.append(onnx_files.made(whole, tensor_id))
         entries = (
             ("__comm_group_type", settings.getCommGroupType()),
             ("__comm_group_size", settings.getGroupSize()),
@@ -351,7 +351,7 @@ class BuilderCore(Annotations):
             popart_exception: If there is no such tensor.
         """
         self._check_tensor(id)
-        return inference.describe(self._types.type_of(id))
+        return graph.describe(self._types.type_of(id))
 
     @contextlib.contextmanager
     def nameScope(self, name: str) -> Iterator[None]:
@@ -401,7 +401,7 @@ class BuilderCore(Annotations):
             OSError: If the file cannot be written.
         """
         model = self.model_graph.model()
-        loading.check(model)
+        onnx_files.check(model)
         private_files.write_bytes(filename, model.SerializeToString())
 
     def saveInitializersExternally(self, ids: Iterable[str], filename: str) -> None:
@@ -415,7 +415,7 @@ class BuilderCore(Annotations):
             popart_exception: If one is no weight or is in a file already, or the folder is missing.
             OSError: If the file cannot be written.
         """
-        tensors.save(self.model_graph.proto, list(ids), Path(filename))
+        onnx_files.save(self.model_graph.proto, list(ids), Path(filename))
 
     def _check_tensor(self, tensor_id: str) -> None:
         if not self.model_graph.knows(tensor_id):

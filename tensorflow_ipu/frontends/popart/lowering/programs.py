@@ -14,7 +14,7 @@ from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler import launch, trace
 from tensorflow_ipu.frontends.common.enums import AnchorReturnTypeId, SyntheticDataMode
 from tensorflow_ipu.frontends.common.replica_groups import ReplicaGrouping
-from tensorflow_ipu.frontends.popart import attachment
+from tensorflow_ipu.frontends.popart import devices
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.graphs import NodeLowering, Value
@@ -378,13 +378,13 @@ class SessionProgram:
                 name: tf.Variable(array, name=_fit(name)) for name, array in weights.items()
             }
         self._replicated = ReplicaVariables(self.variables, step.groupings, step.schedule)
-        self._generation = attachment.generation()
+        self._generation = devices.generation()
         self.cluster = trace.trace(self._build, [], "popart")
 
     @property
     def is_outdated(self) -> bool:
         """Whether the IPUs were configured anew since it was made: it cannot run any more."""
-        return self._generation != attachment.generation()
+        return self._generation != devices.generation()
 
     def values(self) -> dict[str, np.ndarray]:
         """Returns the values of its variables, in eager mode."""

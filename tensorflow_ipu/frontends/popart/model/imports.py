@@ -18,7 +18,7 @@ from tensorflow_ipu.frontends.common.locations import VariableSettings
 from tensorflow_ipu.frontends.common.replica_groups import CommGroup, ReplicaGrouping
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import add_note, popart_exception
-from tensorflow_ipu.frontends.popart.model import loading, tensors
+from tensorflow_ipu.frontends.popart.model import onnx_files
 from tensorflow_ipu.frontends.popart.ops import kinds
 from tensorflow_ipu.frontends.popart.ops.effects import has_effect
 from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo
@@ -187,10 +187,10 @@ def read(
     for name in (*names, *(value.name for value in graph.output)):
         if is_reserved(name) and name in names and name not in _states(graph):
             raise popart_exception(f"{name} has an invalid name: clash with reserved prefix.")
-    weights = {tensor.name: tensors.value_of(tensor) for tensor in graph.initializer}
+    weights = {tensor.name: onnx_files.value_of(tensor) for tensor in graph.initializer}
     for tensor in graph.initializer:
         datatypes.for_device(datatypes.of_onnx(tensor.data_type))
-    opsets = loading.opsets(model)
+    opsets = onnx_files.opsets(model)
     wanted = frozenset(wanted)
     nodes = _needed(graph, wanted)
     if not nodes and wanted <= {*names, *weights}:

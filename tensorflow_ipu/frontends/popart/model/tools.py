@@ -11,7 +11,7 @@ import onnx
 from onnx import helper
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.model import loading, tensors
+from tensorflow_ipu.frontends.popart.model import onnx_files
 
 _T = onnx.TensorProto
 # Outputs of a batch normalization that is trained.
@@ -31,7 +31,7 @@ class GraphTransformer:
         Raises:
             popart_exception: If it cannot be read, or is not valid.
         """
-        self._model = loading.load_checked(modelProtoOrFilename)
+        self._model = onnx_files.load_checked(modelProtoOrFilename)
         self._graph = self._model.graph
 
     def __repr__(self) -> str:
@@ -129,7 +129,7 @@ class GraphTransformer:
         for name in ids:
             node = onnx.NodeProto(op_type="Constant", output=[name])
             attribute = node.attribute.add(name="value", type=onnx.AttributeProto.TENSOR)
-            tensors.load(known[name])
+            onnx_files.load_tensor(known[name])
             attribute.t.CopyFrom(known[name])
             made.append(node)
         nodes = [*made, *self._graph.node]
@@ -157,7 +157,7 @@ class GraphTransformer:
             popart_exception: If one is no weight or is in a file already, or the folder is missing.
             OSError: If the file cannot be written.
         """
-        tensors.save(self._graph, list(ids), Path(filename))
+        onnx_files.save(self._graph, list(ids), Path(filename))
 
     def _convert(
         self, source: int, target: Any, change: Callable[[np.ndarray], np.ndarray] | None = None
@@ -165,10 +165,10 @@ class GraphTransformer:
         """Changes the type of attributes, weights and declared tensors."""
         for tensor in self._tensors():
             if tensor.data_type == source:
-                tensors.load(tensor)
-                array = tensors.value(tensor)
+                onnx_files.load_tensor(tensor)
+                array = onnx_files.value(tensor)
                 changed = change(array) if change else array.astype(target)
-                tensor.CopyFrom(tensors.made(changed, tensor.name))
+                tensor.CopyFrom(onnx_files.made(changed, tensor.name))
         number = int(helper.np_dtype_to_tensor_dtype(np.dtype(target)))
         for values in (self._graph.input, self._graph.output, self._graph.value_info):
             for value in values:
@@ -246,7 +246,7 @@ class NumericsReport:
 
 
 def _weights(model: Any) -> list[onnx.TensorProto]:
-    found = list(loading.load(model).graph.initializer)
+    found = list(onnx_files.load(model).graph.initializer)
     for tensor in found:
         name = onnx.TensorProto.DataType.Name(tensor.data_type)
         if "FLOAT" in name and name != "FLOAT" or name == "DOUBLE":
@@ -268,8 +268,8 @@ def _check_equal(first: list[onnx.TensorProto], other: list[onnx.TensorProto]) -
 
 
 def _array(tensor: onnx.TensorProto) -> np.ndarray:
-    tensors.load(tensor)
-    return tensors.value(tensor).astype(np.float64)
+    onnx_files.load_tensor(tensor)
+    return onnx_files.value(tensor).astype(np.float64)
 
 
 def _relative_error(a: np.ndarray, b: np.ndarray) -> float:

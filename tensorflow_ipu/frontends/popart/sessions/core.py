@@ -20,7 +20,7 @@ from tensorflow_ipu.frontends.popart.errors import (
     poplar_exception,
 )
 from tensorflow_ipu.frontends.popart.lowering import programs
-from tensorflow_ipu.frontends.popart.model import tensors
+from tensorflow_ipu.frontends.popart.model import onnx_files
 from tensorflow_ipu.frontends.popart.ops.effects import ABORTED
 from tensorflow_ipu.frontends.popart.sessions import device_program, diagnostics, transfers
 from tensorflow_ipu.frontends.popart.sessions.device_program import DeviceProgram
@@ -225,7 +225,7 @@ class SessionCore:
         Raises:
             popart_runtime_error: If a file is missing or in the way, or has none of the values.
         """
-        tensors.relocate(self._setup.model.proto.graph, arg0, arg1)
+        onnx_files.relocate(self._setup.model.proto.graph, arg0, arg1)
 
     def setRandomSeed(self, seedValue: int) -> None:
         """Sets the seed of random numbers, and the state of the device's generators.

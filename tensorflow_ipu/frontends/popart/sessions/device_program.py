@@ -14,7 +14,7 @@ from tensorflow_ipu.compiler.checks.capacity import advice, chosen_policy
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.frontends.common.enums import DataType, DeviceType
-from tensorflow_ipu.frontends.popart import attachment, debug_info
+from tensorflow_ipu.frontends.popart import debug_info, devices
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error, poplar_exception
 from tensorflow_ipu.frontends.popart.lowering import programs
@@ -85,9 +85,9 @@ class DeviceProgram:
         ordinal = device.ordinal if device.isAttached else None
         with (
             eager_context.eager_mode(),
-            attachment.borrowed(device.numIpus, ordinal) as borrowed,
+            devices.borrowed(device.numIpus, ordinal) as borrowed,
         ):
-            attachment.check_replicas(borrowed, setup.schedule.ipus, setup.replicas)
+            devices.check_replicas(borrowed, setup.schedule.ipus, setup.replicas)
             program = programs.SessionProgram(setup.step(), self._values(), borrowed)
             self.executable = requests.compile_ahead(program.cluster, borrowed)[0]
             self.executable.keep_sources()
@@ -189,7 +189,7 @@ class DeviceProgram:
         Raises:
             tf.errors.ResourceExhaustedError: If there is one.
         """
-        if attachment.refuses_what_does_not_fit():
+        if devices.refuses_what_does_not_fit():
             setup = self._setup
             _check_sizes(setup.facts.infos, setup.schedule, setup.device.chip)
 

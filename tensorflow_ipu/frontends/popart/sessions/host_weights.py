@@ -17,7 +17,7 @@ from tensorflow_ipu.frontends.popart.errors import (
     popart_runtime_error,
 )
 from tensorflow_ipu.frontends.popart.lowering.training import ACCUMULATOR
-from tensorflow_ipu.frontends.popart.model import loading, tensors
+from tensorflow_ipu.frontends.popart.model import onnx_files
 from tensorflow_ipu.frontends.popart.stepio import IWeightsIO
 from tensorflow_ipu.util import private_files
 
@@ -147,12 +147,12 @@ class HostWeights:
         Raises:
             popart_runtime_error: If a weight is unknown, or has another shape or type.
         """
-        for tensor in loading.load(model).graph.initializer:
+        for tensor in onnx_files.load(model).graph.initializer:
             if tensor.name not in self.values:
                 if ignores_unknown:
                     continue
                 raise popart_runtime_error(f"resetWeights, no tensor '{tensor.name}' in tensors")
-            array, value = tensors.value_of(tensor), self.values[tensor.name]
+            array, value = onnx_files.value_of(tensor), self.values[tensor.name]
             if array.shape != value.shape or array.dtype != value.dtype:
                 raise popart_runtime_error(
                     f"resetHostWeights: non matching tensor info for {tensor.name}: {array.dtype} "
@@ -175,7 +175,7 @@ class HostWeights:
         saved = onnx.ModelProto()
         saved.CopyFrom(model)
         known = {tensor.name: tensor for tensor in saved.graph.initializer}
-        tensors.check_folder(saved.graph, filename)
+        onnx_files.check_folder(saved.graph, filename)
         outside = []
         for name, value in self._in_order(saved.graph).items():
             if name.startswith(ACCUMULATOR):
@@ -189,9 +189,9 @@ class HostWeights:
                 if tensor is not owner:
                     tensor.dims.extend(value.shape)
                     tensor.external_data.extend(owner.external_data)
-            elif name not in known or not np.array_equal(tensors.value(tensor), value):
-                tensor.CopyFrom(tensors.made(value, name))
-        tensors.write(outside, self.values)
+            elif name not in known or not np.array_equal(onnx_files.value(tensor), value):
+                tensor.CopyFrom(onnx_files.made(value, name))
+        onnx_files.write(outside, self.values)
         private_files.write_bytes(filename, saved.SerializeToString())
 
     def _in_order(self, graph: onnx.GraphProto) -> dict[str, np.ndarray]:

@@ -7,7 +7,7 @@ from typing import Any
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.devices import DeviceInfo
 from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_runtime_error
-from tensorflow_ipu.frontends.popart.model import loading
+from tensorflow_ipu.frontends.popart.model import onnx_files
 from tensorflow_ipu.frontends.popart.options.patterns import Patterns
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
 from tensorflow_ipu.frontends.popart.sessions.core import SessionCore
@@ -44,7 +44,7 @@ class InferenceSessionCore(SessionCore):
             userOptions: the options.
             name: name of the session.
         """
-        proto = loading.load(model)
+        proto = onnx_files.load(model)
         if not dataFlow.nAnchors():
             raise popart_exception("User must specify an anchor tensor when doing inference.")
         if userOptions.enableGradientAccumulation:

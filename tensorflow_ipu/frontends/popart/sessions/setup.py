@@ -27,7 +27,7 @@ from tensorflow_ipu.frontends.popart.lowering.training import (
     UPDATED,
     Training,
 )
-from tensorflow_ipu.frontends.popart.model import imports, loading
+from tensorflow_ipu.frontends.popart.model import imports, onnx_files
 from tensorflow_ipu.frontends.popart.ops.kinds import Numerics
 from tensorflow_ipu.frontends.popart.optimizers import optimizer
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import Optimizer
@@ -107,7 +107,7 @@ class Setup:
         self._check_replicas()
         places.check_pipelining(self.options, device.numIpus // self.replicas)
         self.model = imports.read(
-            loading.load(model), self._wanted(), shapes, self.options.strictOpVersions
+            onnx_files.load(model), self._wanted(), shapes, self.options.strictOpVersions
         )
         self._check_excluded_patterns()
         self.facts = abstract_evaluation.evaluate(
