@@ -23,10 +23,10 @@ from tensorflow_ipu.frontends.popart import (
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
 from tensorflow_ipu.frontends.popart.lowering.schedules import PLAIN, ModelPlacement
 from tensorflow_ipu.frontends.popart.lowering.services import InnerServices
-from tensorflow_ipu.frontends.popart.ops import kinds, texts
+from tensorflow_ipu.frontends.popart.ops import kinds, operands
 from tensorflow_ipu.frontends.popart.ops.effects import runs_effects
 from tensorflow_ipu.frontends.popart.ops.kinds import Context, GradientRule, Made, RegisteredOp
-from tensorflow_ipu.frontends.popart.ops.texts import unknown_input
+from tensorflow_ipu.frontends.popart.ops.operands import unknown_input
 from tensorflow_ipu.util.notices import warn_once
 
 
@@ -100,7 +100,7 @@ def handled(
     """
     refused = _refused_types(arguments) if _OF_TYPES.search(str(error)) else []
     if refused and (tf.executing_eagerly() or trace.in_cluster()):
-        names = " and ".join(sorted({texts.type_name(dtype) for dtype in refused}))
+        names = " and ".join(sorted({operands.type_name(dtype) for dtype in refused}))
         text = f"{node.op_type} does not take {names}. Add a Cast to FLOAT before it."
         raise _noted(poplar_exception(text), node) from error
     if refused:
@@ -110,7 +110,9 @@ def handled(
             pass  # not the type alone: the first error says what it is
     said = _OWN_NODE.sub("", str(error)).rstrip(".")
     given = ", ".join(
-        "none" if x is None else texts.info(x) for x in arguments if x is None or tf.is_tensor(x)
+        "none" if x is None else operands.tensor_text(x)
+        for x in arguments
+        if x is None or tf.is_tensor(x)
     )
     raise _noted(
         popart_exception(f"The inputs of {node.op_type} do not fit it: {said}. Received: {given}"),
@@ -462,7 +464,7 @@ def _compute(
     try:
         found = kind.compute(*arguments, **attributes)
     except popart_exception as error:
-        error.args = (texts.filled(str(error), node, kind.since),)
+        error.args = (operands.filled(str(error), node, kind.since),)
         debug_info.add_note(error, node)
         raise
     except (ValueError, TypeError, IndexError, tf.errors.OpError) as error:

@@ -10,7 +10,7 @@ import onnx
 from tensorflow_ipu.frontends.common.enums import VirtualGraphMode
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.model.imports import Model, taken_by
-from tensorflow_ipu.frontends.popart.ops import kinds, texts
+from tensorflow_ipu.frontends.popart.ops import kinds, operands
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
 from tensorflow_ipu.util import linear_partition
 
@@ -284,4 +284,4 @@ def _named(model: Model, node: onnx.NodeProto) -> str:
     """Returns a node's name in errors."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     since = kinds.find(domain, node.op_type, model.opsets.get(domain, 1)).since
-    return texts.filled(texts.OP, node, since)
+    return operands.filled(operands.OP, node, since)

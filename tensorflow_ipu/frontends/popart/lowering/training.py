@@ -19,7 +19,7 @@ from tensorflow_ipu.frontends.common.option_groups import AutomaticLossScalingSe
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.graphs import NodeLowering
-from tensorflow_ipu.frontends.popart.ops import layouts, texts
+from tensorflow_ipu.frontends.popart.ops import layouts, operands
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import LOSS_SCALING_TENSOR, Optimizer
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
 
@@ -335,7 +335,7 @@ def gradients(
     loss = lowering.tensor(training.loss)
     if loss.shape.num_elements() != 1:
         raise popart_exception(
-            f"The loss tensor {training.loss} has the shape {texts.shape(loss.shape)}. The loss "
+            f"The loss tensor {training.loss} has the shape {operands.shape_text(loss.shape)}. The loss "
             "must be a scalar tensor"
         )
     names = list(dict.fromkeys(names))

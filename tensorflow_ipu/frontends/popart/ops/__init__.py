@@ -14,7 +14,6 @@ from tensorflow_ipu.frontends.popart.ops import (
     random_values,
     recurrent,
     reductions,
-    scattering,
     subgraphs,
 )
 

@@ -12,9 +12,9 @@ from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.frontends.common import kernels
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
-from tensorflow_ipu.frontends.popart.ops import kinds, layouts, texts
-from tensorflow_ipu.frontends.popart.ops.broadcasting import aligned, axis_of, check
+from tensorflow_ipu.frontends.popart.ops import kinds, layouts, operands
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
+from tensorflow_ipu.frontends.popart.ops.operands import aligned, axis_of, check
 
 _SIMPLE = {
     "Abs": (tf.abs, (1, 6), True),
@@ -314,7 +314,7 @@ def _summed_to(gradient: Any, tensor: Any) -> Any:
 def _check_same(tensors: Any) -> None:
     if len({(tensor.dtype, tuple(tensor.shape)) for tensor in tensors}) > 1:
         raise popart_exception(
-            f"Inputs to {texts.KIND} do not all the same type & shape, as before opset 8 they do "
+            f"Inputs to {operands.KIND} do not all the same type & shape, as before opset 8 they do "
             "not broadcast."
         )
 
@@ -556,7 +556,7 @@ def _quantize(
         type_ = datatypes.for_device(datatypes.of_onnx(output_dtype)).tf
     if not type_.is_integer:
         raise popart_exception(
-            f"QuantizeLinear only makes integers. Received: {texts.type_name(type_)}"
+            f"QuantizeLinear only makes integers. Received: {operands.type_name(type_)}"
         )
     whole = tf.round(
         tf.cast(x, tf.float32) / _spread(tf.cast(scale, tf.float32), x, axis, block_size)

@@ -11,7 +11,7 @@ from onnx import helper
 
 from tensorflow_ipu.frontends.common import kernels
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import layouts, texts, windows
+from tensorflow_ipu.frontends.popart.ops import layouts, operands, windows
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
 from tensorflow_ipu.ops.multi_conv import multi_conv
 
@@ -30,13 +30,13 @@ def _matmul(x: Any, y: Any, *, context: Any) -> Any:
     for tensor, side in ((x, "lhs"), (y, "rhs")):
         if tensor.shape.rank == 0:
             raise popart_exception(
-                f"{texts.OP} doesn't support scalar tensor input as the {side} input"
+                f"{operands.OP} doesn't support scalar tensor input as the {side} input"
             )
     if x.shape[-1] != y.shape[-2 if y.shape.rank > 1 else 0]:
         left, right = context.node.input
         raise popart_exception(
-            f"{texts.OP} contracting dimensions unequal: lhs '{left}' {texts.shape(x.shape)}, rhs "
-            f"'{right}' {texts.shape(y.shape)}"
+            f"{operands.OP} contracting dimensions unequal: lhs '{left}' {operands.shape_text(x.shape)}, rhs "
+            f"'{right}' {operands.shape_text(y.shape)}"
         )
     _check_serialization(x, y, context.node)
     left = x[tf.newaxis, :] if x.shape.rank == 1 else x

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import texts
+from tensorflow_ipu.frontends.popart.ops import operands
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
 from tensorflow_ipu.ops import ctc_ops
 
@@ -125,9 +125,9 @@ def _check_labels(probabilities: Any, labels: Any) -> None:
         )
     if labels.shape.as_list() != probabilities.shape.as_list()[:-1]:
         raise popart_exception(
-            f"The label tensor ({texts.info(labels)}) must have shape "
-            f"{texts.shape(probabilities.shape[:-1])} to match all but the final dimension of the "
-            f"probabilities tensor ({texts.info(probabilities)})"
+            f"The label tensor ({operands.tensor_text(labels)}) must have shape "
+            f"{operands.shape_text(probabilities.shape[:-1])} to match all but the final dimension of the "
+            f"probabilities tensor ({operands.tensor_text(probabilities)})"
         )
 
 

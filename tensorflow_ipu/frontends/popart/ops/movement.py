@@ -12,9 +12,9 @@ from onnx import numpy_helper
 from tensorflow_ipu.frontends.common.enums import DataType
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import kinds, texts, windows
-from tensorflow_ipu.frontends.popart.ops.broadcasting import axes_of, axis_of
+from tensorflow_ipu.frontends.popart.ops import kinds, operands, windows
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
+from tensorflow_ipu.frontends.popart.ops.operands import axes_of, axis_of
 
 
 @op("Constant", 1, 9, 11, folds=True)
@@ -81,7 +81,7 @@ def reshaped(x: Any, shape: Any) -> Any:
     if wanted.count(-1) > 1:
         raise popart_exception(
             "shape input to ReshapeOp can only use -1 to specify one unknown dimension. Received: "
-            f"{texts.shape(shape)}"
+            f"{operands.shape_text(shape)}"
         )
     if -1 not in wanted and count != x.shape.num_elements():
         raise popart_exception(
@@ -100,12 +100,12 @@ def _flatten(x: Any, *, axis: int = 1) -> Any:
 def _transpose(x: Any, *, perm: Any = None) -> Any:
     if perm is not None and len(perm) != x.shape.rank:
         raise popart_exception(
-            f"Rank of permutation tensor {texts.shape(perm)}, rank {len(perm)} must be equal to "
-            f"rank of input tensor, shape {texts.shape(x.shape)}, rank {x.shape.rank}."
+            f"Rank of permutation tensor {operands.shape_text(perm)}, rank {len(perm)} must be equal to "
+            f"rank of input tensor, shape {operands.shape_text(x.shape)}, rank {x.shape.rank}."
         )
     if perm is not None and sorted(perm) != list(range(x.shape.rank)):
         raise popart_exception(
-            f"The permutation {texts.shape(perm)} of {texts.OP} must have each dimension of the "
+            f"The permutation {operands.shape_text(perm)} of {operands.OP} must have each dimension of the "
             f"input, 0 to {x.shape.rank - 1}, once."
         )
     return tf.transpose(x, perm)
@@ -194,7 +194,7 @@ def _expand(x: Any, shape: Any) -> Any:
         target = np.broadcast_shapes(tuple(x.shape), tuple(int(size) for size in shape))
     except ValueError:
         raise popart_exception(
-            f"{texts.OP} cannot expand {texts.shape(x.shape)} to {texts.shape(shape)}: "
+            f"{operands.OP} cannot expand {operands.shape_text(x.shape)} to {operands.shape_text(shape)}: "
             "corresponding dimensions must have the same value or one of them must be 1"
         ) from None
     return tf.broadcast_to(x, target)
@@ -204,12 +204,12 @@ def _expand(x: Any, shape: Any) -> Any:
 def _tile(x: Any, repeats: Any) -> Any:
     if len(repeats) != x.shape.rank:
         raise popart_exception(
-            f"{texts.OP}: the repeats {texts.shape(repeats)} should have one element for each "
+            f"{operands.OP}: the repeats {operands.shape_text(repeats)} should have one element for each "
             "dimension of the data tensor"
         )
     if (repeats < 0).any():
         raise popart_exception(
-            f"{texts.OP} repeats {texts.shape(repeats)}: Values must be non-negative in each shape "
+            f"{operands.OP} repeats {operands.shape_text(repeats)}: Values must be non-negative in each shape "
             "dimension"
         )
     return tf.tile(x, [int(number) for number in repeats])
@@ -233,7 +233,7 @@ def _slice_inputs(
     if has_steps and not context.numerics.takes_steps:
         raise popart_exception(
             f"Slice only takes steps of 1 and -1. Received: {[int(step) for step in steps]} at "
-            f"{texts.OP}. Enable the pattern Slice2SliceSubsample for others."
+            f"{operands.OP}. Enable the pattern Slice2SliceSubsample for others."
         )
     return sliced(x, starts, ends, axes, steps)
 

@@ -14,21 +14,21 @@ from onnx import defs
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import (
-    broadcasting,
     elementwise,
     images,
     indexing,
     losses,
     movement,
     normalization,
+    operands,
     pooling,
     random_values,
     recurrent,
     reductions,
     subgraphs,
 )
-from tensorflow_ipu.frontends.popart.ops.broadcasting import axes_of, axis_of
 from tensorflow_ipu.frontends.popart.ops.kinds import GradientRule, carry_on, op
+from tensorflow_ipu.frontends.popart.ops.operands import axes_of, axis_of
 
 _FIRST = 12
 # What versions after this one mean is not known.
@@ -305,7 +305,7 @@ def _clip(x: Any, least: Any = None, most: Any = None) -> Any:
 
 def _enter_comparison(type_: str, function: Any) -> None:
     def computed(x: Any, y: Any) -> Any:
-        broadcasting.check(x, y)
+        operands.check(x, y)
         return function(x, y)
 
     op(type_, 12, 16, gradient=GradientRule.REFUSED, folds=True)(computed)

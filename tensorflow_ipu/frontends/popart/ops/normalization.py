@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import kinds, layouts, texts
-from tensorflow_ipu.frontends.popart.ops.broadcasting import axis_of
+from tensorflow_ipu.frontends.popart.ops import kinds, layouts, operands
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
+from tensorflow_ipu.frontends.popart.ops.operands import axis_of
 from tensorflow_ipu.util.notices import warn_once
 
 
@@ -84,13 +84,13 @@ def _batch_normalization(
     x = inputs[0]
     if x.shape.rank < 4 and spatial:
         raise popart_exception(
-            f"batch norm requires a rank >= 4 tensor. Received the shape {texts.shape(x.shape)}."
+            f"batch norm requires a rank >= 4 tensor. Received the shape {operands.shape_text(x.shape)}."
         )
     for name, tensor in zip(("scale", "B", "mean", "var"), inputs[1:]) if spatial else ():
         if tensor.shape.as_list() != [x.shape[1]]:
             raise popart_exception(
                 f"batch norm expected shape of {name} to be [{x.shape[1]}]. Received: "
-                f"{texts.shape(tensor.shape)}"
+                f"{operands.shape_text(tensor.shape)}"
             )
     if outputs > 1:
         return batch_normalized(inputs, epsilon, momentum, True, unbiased, spatial)

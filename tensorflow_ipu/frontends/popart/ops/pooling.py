@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import layouts, texts, windows
+from tensorflow_ipu.frontends.popart.ops import layouts, operands, windows
 from tensorflow_ipu.frontends.popart.ops.kinds import op
 
 
@@ -28,7 +28,7 @@ def _max_pool(
 ) -> Any:
     if dilations and any(number != 1 for number in dilations):
         raise popart_exception(
-            f"{texts.OP}: Dilations of value other than 1 are currently not supported."
+            f"{operands.OP}: Dilations of value other than 1 are currently not supported."
         )
     check_maxima(storage_order, context)
     return maxima(x, kernel_shape, auto_pad, ceil_mode, pads, strides)

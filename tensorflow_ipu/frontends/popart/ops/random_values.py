@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import texts
+from tensorflow_ipu.frontends.popart.ops import operands
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
 
 _NONE = GradientRule.NONE
@@ -31,7 +31,7 @@ def dropped(x: Any, mask_shape: Any, ratio: float, drops: bool, context: Any) ->
     """
     if not 0 <= ratio < 1:
         raise popart_exception(
-            f"{texts.OP} ratio value {ratio:g} is not valid. Please use a value in the interval "
+            f"{operands.OP} ratio value {ratio:g} is not valid. Please use a value in the interval "
             "[0,1)"
         )
     if not drops:
@@ -61,7 +61,7 @@ def _shaped_dropout(x: Any, *, shape: Any, ratio: float = 0.5, context: Any) -> 
         fits = False
     if not fits:
         raise popart_exception(
-            f"The shape {texts.shape(shape)} does not broadcast to {texts.shape(x.shape)}. "
+            f"The shape {operands.shape_text(shape)} does not broadcast to {operands.shape_text(x.shape)}. "
             "ShapedDropout: incompatible input tensor and dropout shape."
         )
     return dropped(x, list(shape), ratio, context.is_training, context)[0]
@@ -70,7 +70,7 @@ def _shaped_dropout(x: Any, *, shape: Any, ratio: float = 0.5, context: Any) -> 
 def _check_seed(seed: float | None) -> None:
     if seed is not None:
         raise popart_exception(
-            f"{texts.OP}: Optional seed attribute is not supported. Use session::setRandomSeed "
+            f"{operands.OP}: Optional seed attribute is not supported. Use session::setRandomSeed "
             "instead."
         )
 
@@ -80,7 +80,7 @@ def _float_type(number: int | None, like: Any = None) -> Any:
     type_ = datatypes.of_tf(like.dtype) if number is None else datatypes.of_onnx(number)
     if like is not None and type_.tf not in _FLOATS:
         raise popart_exception(
-            f"{texts.OP}: Unsupported data type requested: {type_.name}. Expected FLOAT or FLOAT16."
+            f"{operands.OP}: Unsupported data type requested: {type_.name}. Expected FLOAT or FLOAT16."
         )
     if type_.tf is None:
         raise popart_exception(

@@ -11,8 +11,8 @@ from tensorflow_ipu.frontends.common.enums import CollectiveOperator, CommGroupT
 from tensorflow_ipu.frontends.common.replica_groups import CommGroup
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import kinds
-from tensorflow_ipu.frontends.popart.ops.broadcasting import axes_of, axis_of
 from tensorflow_ipu.frontends.popart.ops.kinds import COMM_GROUP, GRAPHCORE, GradientRule, op
+from tensorflow_ipu.frontends.popart.ops.operands import axes_of, axis_of
 
 #: What reductions compute of a tensor, its axes, and whether these are kept.
 REDUCTIONS = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import texts
+from tensorflow_ipu.frontends.popart.ops import operands
 
 
 def pads_of(
@@ -126,7 +126,7 @@ def check(
         found = [int(size / step) + 1 for size, step in zip(rest, steps)]
         raise popart_exception(
             "Window parameter values combine to give invalid spatial output shape: "
-            f"{texts.shape(found)}"
+            f"{operands.shape_text(found)}"
         )
 
 
@@ -143,8 +143,8 @@ def check_kernel(given: Sequence[int] | None, kernel: Sequence[int], weights: st
     """
     if given and list(given) != list(kernel):
         raise popart_exception(
-            f"kernel_shape, {texts.shape(given)}, does not match inferred shape from weight input "
-            f"'{weights}', {texts.shape(kernel)}"
+            f"kernel_shape, {operands.shape_text(given)}, does not match inferred shape from weight input "
+            f"'{weights}', {operands.shape_text(kernel)}"
         )
 
 
