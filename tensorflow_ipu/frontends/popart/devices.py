@@ -1,4 +1,4 @@
-"""`DeviceInfo` and `DeviceManager`: devices of the machine, and their attachment to TensorFlow devices."""
+"""`DeviceInfo` and `DeviceManager`: devices, and their attachment to TensorFlow devices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tensorflow_ipu.frontends.popart.signatures import checked
 from tensorflow_ipu.tuning.advice import out_of_memory
 from tensorflow_ipu.util.notices import warn_once
 
-# --- Attachment of PopART's devices to TensorFlow devices with as many IPUs ---
+# --- Attachment ---
 
 
 def attach(
@@ -152,7 +152,7 @@ def generation() -> int:
     return system.current().generation
 
 
-# --- `DeviceInfo` and `DeviceManager`: devices of the machine, models and offline devices ---
+# --- Devices ---
 
 _UNATTACHED = "<unknown-ipu-unattached>"
 

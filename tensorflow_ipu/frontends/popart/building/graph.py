@@ -1,4 +1,4 @@
-"""`ModelGraph`: one graph under construction, with its names and scopes; shapes and types of its tensors."""
+"""`ModelGraph`: one graph under construction; its names, scopes, shapes and types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import windows
 
-# --- `ModelGraph`: one graph of a model that is being built, with its names and scopes ---
+# --- The graph ---
 
 ONNX_DOMAIN, GRAPHCORE_DOMAIN = "", "ai.graphcore"
 
@@ -256,7 +256,7 @@ def make_attribute(name: str, value: Any) -> onnx.AttributeProto:
     return helper.make_attribute(name, int(value) if isinstance(value, bool) else value)
 
 
-# --- Shapes and types of the tensors of a graph under construction, and checks of windows ---
+# --- Shapes and types, and checks of windows ---
 
 _OPS = ("Conv", "MaxPool", "AveragePool", "MultiConv", "Pad")
 

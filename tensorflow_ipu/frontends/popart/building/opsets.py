@@ -18,7 +18,7 @@ from tensorflow_ipu.frontends.popart.debug_info import DebugContext, as_context
 from tensorflow_ipu.frontends.popart.model import onnx_files
 from tensorflow_ipu.frontends.popart.signatures import checked
 
-# --- Methods that add one node each: arguments, docstrings and the methods themselves ---
+# --- Methods and their arguments ---
 
 _A = onnx.AttributeProto
 
@@ -360,7 +360,7 @@ def onnx_number(name: Any) -> int:
     return name if isinstance(name, int) else datatypes.named(name).onnx
 
 
-# --- The methods of the opsets 6 to 11 of ONNX, made from the schemas of the package `onnx` ---
+# --- The opsets of ONNX, made from its schemas ---
 
 VERSIONS = (6, 7, 8, 9, 10, 11)
 

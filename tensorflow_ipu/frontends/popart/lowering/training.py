@@ -19,7 +19,7 @@ from tensorflow_ipu.frontends.common.option_groups import AutomaticLossScalingSe
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.graphs import NodeLowering
-from tensorflow_ipu.frontends.popart.ops import layouts, operands
+from tensorflow_ipu.frontends.popart.ops import operands, windows
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import LOSS_SCALING_TENSOR, Optimizer
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
 
@@ -335,7 +335,8 @@ def gradients(
     loss = lowering.tensor(training.loss)
     if loss.shape.num_elements() != 1:
         raise popart_exception(
-            f"The loss tensor {training.loss} has the shape {operands.shape_text(loss.shape)}. The loss "
+            f"The loss tensor {training.loss} has the shape {operands.shape_text(loss.shape)}. The "
+            "loss "
             "must be a scalar tensor"
         )
     names = list(dict.fromkeys(names))
@@ -346,7 +347,7 @@ def gradients(
         found = _scaled_in_float(lowering, training.loss, tensors, scaling)
     else:
         start = tf.fill(loss.shape, tf.cast(scaling, loss.dtype))
-        found = layouts.gradients(loss, tensors, start)
+        found = windows.gradients(loss, tensors, start)
     made = {
         name: tf.convert_to_tensor(gradient)
         for name, gradient in zip(names, found)
@@ -383,7 +384,7 @@ def _scaled_in_float(
     sources = [lowering.tensor(name) for name in lowering.sources_of(loss)]
     sources = [source for source in sources if source.dtype.is_floating]
     made = lowering.tensor(loss)
-    found = layouts.gradients(made, sources, tf.ones_like(made))
+    found = windows.gradients(made, sources, tf.ones_like(made))
     pairs = [
         (source, tf.cast(tf.cast(gradient, tf.float32) * scaling, source.dtype))
         for source, gradient in zip(sources, found)
@@ -392,7 +393,7 @@ def _scaled_in_float(
     if not pairs:
         return [None] * len(tensors)
     starts = [start for _, start in pairs]
-    return layouts.gradients([source for source, _ in pairs], tensors, starts)
+    return windows.gradients([source for source, _ in pairs], tensors, starts)
 
 
 def loss_scaling(training: Training, variables: Mapping[str, Any]) -> Any:

@@ -15,7 +15,7 @@ from onnx import checker, defs, external_data_helper, helper, numpy_helper
 from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_runtime_error
 from tensorflow_ipu.util import private_files
 
-# --- Tensors of ONNX models, in the model or in files beside it ---
+# --- Tensors ---
 
 _T = onnx.TensorProto
 
@@ -279,7 +279,7 @@ def _point(tensor: onnx.TensorProto, location: str, offset: int, length: int) ->
         tensor.external_data.add(key=key, value=str(value))
 
 
-# --- Models read from bytes or files ---
+# --- Models ---
 
 # Up to the newest that the package `onnx` knows.
 _OPSETS = range(6, defs.onnx_opset_version() + 1)

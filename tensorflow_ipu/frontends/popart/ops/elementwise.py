@@ -12,7 +12,7 @@ from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.frontends.common import kernels
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
-from tensorflow_ipu.frontends.popart.ops import kinds, layouts, operands
+from tensorflow_ipu.frontends.popart.ops import kinds, operands, windows
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
 from tensorflow_ipu.frontends.popart.ops.operands import aligned, axis_of, check
 
@@ -62,7 +62,7 @@ def _of_floats(type_: str, function: Any) -> Any:
 
 for _type, (_function, _versions, _folds) in _SIMPLE.items():
     _function = _function if _type in _OF_INTEGERS else _of_floats(_type, _function)
-    _of_elements = layouts.elementwise(_function)
+    _of_elements = windows.elementwise(_function)
     op(_type, *_versions, folds=_folds)(lambda x, *, _function=_of_elements: _function(x))
 
 
@@ -198,7 +198,7 @@ def _product(x: Any, y: Any) -> Any:
         if wide.shape.num_elements() == 1:
             x, y = (tf.cast(tensor, tf.float16) for tensor in (x, y))
     check(x, y)
-    return layouts.elementwise(tf.multiply)(x, y)
+    return windows.elementwise(tf.multiply)(x, y)
 
 
 _ARITHMETIC = {"Add": tf.add, "Sub": tf.subtract, "Div": _divide, "Pow": powers}
@@ -219,12 +219,12 @@ def _binary(type_: str, function: Any) -> None:
 
 
 for _type, _function in _ARITHMETIC.items():
-    _binary(_type, layouts.elementwise(_function))
+    _binary(_type, windows.elementwise(_function))
 
 
 @op("Mul", 6, folds=True)
 def _mul_6(x: Any, y: Any, *, axis: int | None = None, broadcast: int = 0) -> Any:
-    return layouts.elementwise(tf.multiply)(*aligned(x, y, axis, broadcast))
+    return windows.elementwise(tf.multiply)(*aligned(x, y, axis, broadcast))
 
 
 op("Mul", 7, folds=True)(lambda x, y: _product(x, y))
@@ -314,7 +314,8 @@ def _summed_to(gradient: Any, tensor: Any) -> Any:
 def _check_same(tensors: Any) -> None:
     if len({(tensor.dtype, tuple(tensor.shape)) for tensor in tensors}) > 1:
         raise popart_exception(
-            f"Inputs to {operands.KIND} do not all the same type & shape, as before opset 8 they do "
+            f"Inputs to {operands.KIND} do not all the same type & shape, as before opset 8 they "
+            "do "
             "not broadcast."
         )
 

@@ -1,4 +1,4 @@
-"""Gathers, scatters, one-hot vectors, slices at positions of tensors, and B-splines of graph networks."""
+"""Gathers, scatters, one-hot vectors, slices at known or computed positions, and B-splines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorflow_ipu.frontends.popart.ops import operands
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
 from tensorflow_ipu.frontends.popart.ops.operands import axes_of, axis_of
 
-# --- Gathering, one-hot vectors and dynamic slices ---
+# --- Gathers and slices ---
 
 # On a tensor: which elements each slice has that is promised not to overlap others.
 _SLICED = "_popart_slices"
@@ -30,7 +30,8 @@ def signed(indices: Any) -> Any:
     """
     if indices.dtype.is_floating:
         raise popart_exception(
-            f"Indices of {operands.OP} must be integers. Received: {operands.tensor_text(indices)}. Add a Cast "
+            f"Indices of {operands.OP} must be integers. Received: "
+            f"{operands.tensor_text(indices)}. Add a Cast "
             "to INT32 before it."
         )
     return indices if indices.dtype in (tf.int32, tf.int64) else tf.cast(indices, tf.int32)
@@ -256,7 +257,7 @@ def _sequence_slice(
     return kept
 
 
-# --- Scattering, and the B-splines of graph networks ---
+# --- Scatters and B-splines ---
 
 _REDUCTIONS = ("Sum", "Max", "Min", "Mul", "NoReduction")
 

@@ -11,7 +11,7 @@ from onnx import helper
 
 from tensorflow_ipu.frontends.common import kernels
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import layouts, operands, windows
+from tensorflow_ipu.frontends.popart.ops import operands, windows
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
 from tensorflow_ipu.ops.multi_conv import multi_conv
 
@@ -35,7 +35,8 @@ def _matmul(x: Any, y: Any, *, context: Any) -> Any:
     if x.shape[-1] != y.shape[-2 if y.shape.rank > 1 else 0]:
         left, right = context.node.input
         raise popart_exception(
-            f"{operands.OP} contracting dimensions unequal: lhs '{left}' {operands.shape_text(x.shape)}, rhs "
+            f"{operands.OP} contracting dimensions unequal: lhs '{left}' "
+            f"{operands.shape_text(x.shape)}, rhs "
             f"'{right}' {operands.shape_text(y.shape)}"
         )
     _check_serialization(x, y, context.node)
@@ -162,7 +163,7 @@ def convolution(
             bias,
         )
         return tf.squeeze(image, 2)
-    data = layouts.channels_last(x)
+    data = windows.channels_last(x)
     sizes, reach = data.shape.as_list()[1:-1], weights.shape.as_list()[2:]
     padding = windows.padding_of(widths, sizes, reach, strides, dilations)
     if padding == "VALID" and any(map(any, widths)):
@@ -183,7 +184,7 @@ def convolution(
             ],
             -1,
         )
-    return layouts.channels_second(result if bias is None else result + bias)
+    return windows.channels_second(result if bias is None else result + bias)
 
 
 @op("ConvTranspose", 1, 11)

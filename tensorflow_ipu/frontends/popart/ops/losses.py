@@ -126,7 +126,8 @@ def _check_labels(probabilities: Any, labels: Any) -> None:
     if labels.shape.as_list() != probabilities.shape.as_list()[:-1]:
         raise popart_exception(
             f"The label tensor ({operands.tensor_text(labels)}) must have shape "
-            f"{operands.shape_text(probabilities.shape[:-1])} to match all but the final dimension of the "
+            f"{operands.shape_text(probabilities.shape[:-1])} to match all but the final dimension "
+            "of the "
             f"probabilities tensor ({operands.tensor_text(probabilities)})"
         )
 

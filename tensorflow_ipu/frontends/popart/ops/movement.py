@@ -100,12 +100,14 @@ def _flatten(x: Any, *, axis: int = 1) -> Any:
 def _transpose(x: Any, *, perm: Any = None) -> Any:
     if perm is not None and len(perm) != x.shape.rank:
         raise popart_exception(
-            f"Rank of permutation tensor {operands.shape_text(perm)}, rank {len(perm)} must be equal to "
+            f"Rank of permutation tensor {operands.shape_text(perm)}, rank {len(perm)} must be "
+            "equal to "
             f"rank of input tensor, shape {operands.shape_text(x.shape)}, rank {x.shape.rank}."
         )
     if perm is not None and sorted(perm) != list(range(x.shape.rank)):
         raise popart_exception(
-            f"The permutation {operands.shape_text(perm)} of {operands.OP} must have each dimension of the "
+            f"The permutation {operands.shape_text(perm)} of {operands.OP} must have each "
+            "dimension of the "
             f"input, 0 to {x.shape.rank - 1}, once."
         )
     return tf.transpose(x, perm)
@@ -194,7 +196,8 @@ def _expand(x: Any, shape: Any) -> Any:
         target = np.broadcast_shapes(tuple(x.shape), tuple(int(size) for size in shape))
     except ValueError:
         raise popart_exception(
-            f"{operands.OP} cannot expand {operands.shape_text(x.shape)} to {operands.shape_text(shape)}: "
+            f"{operands.OP} cannot expand {operands.shape_text(x.shape)} to "
+            f"{operands.shape_text(shape)}: "
             "corresponding dimensions must have the same value or one of them must be 1"
         ) from None
     return tf.broadcast_to(x, target)
@@ -204,12 +207,14 @@ def _expand(x: Any, shape: Any) -> Any:
 def _tile(x: Any, repeats: Any) -> Any:
     if len(repeats) != x.shape.rank:
         raise popart_exception(
-            f"{operands.OP}: the repeats {operands.shape_text(repeats)} should have one element for each "
+            f"{operands.OP}: the repeats {operands.shape_text(repeats)} should have one element "
+            "for each "
             "dimension of the data tensor"
         )
     if (repeats < 0).any():
         raise popart_exception(
-            f"{operands.OP} repeats {operands.shape_text(repeats)}: Values must be non-negative in each shape "
+            f"{operands.OP} repeats {operands.shape_text(repeats)}: Values must be non-negative in "
+            "each shape "
             "dimension"
         )
     return tf.tile(x, [int(number) for number in repeats])

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import kinds, layouts, operands
+from tensorflow_ipu.frontends.popart.ops import kinds, operands, windows
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
 from tensorflow_ipu.frontends.popart.ops.operands import axis_of
 from tensorflow_ipu.util.notices import warn_once
@@ -84,7 +84,8 @@ def _batch_normalization(
     x = inputs[0]
     if x.shape.rank < 4 and spatial:
         raise popart_exception(
-            f"batch norm requires a rank >= 4 tensor. Received the shape {operands.shape_text(x.shape)}."
+            "batch norm requires a rank >= 4 tensor. Received the shape "
+            f"{operands.shape_text(x.shape)}."
         )
     for name, tensor in zip(("scale", "B", "mean", "var"), inputs[1:]) if spatial else ():
         if tensor.shape.as_list() != [x.shape[1]]:
@@ -129,12 +130,12 @@ def batch_normalized(
         refusal: why there is no gradient without training; empty if there is one.
     """
     x, scale, bias, mean, variance = inputs
-    last = layouts.last_of(x) if spatial else None
+    last = windows.last_of(x) if spatial else None
     axes = [0, *range(2, x.shape.rank)] if spatial else [0]
     shape = [1, -1, *[1] * (x.shape.rank - 2)] if spatial else [1, *x.shape.as_list()[1:]]
     if last is not None:
         x, axes, shape = last, list(range(x.shape.rank - 1)), [*[1] * (x.shape.rank - 1), -1]
-    finished = layouts.channels_second if last is not None else tf.identity
+    finished = windows.channels_second if last is not None else tf.identity
     scale, bias = (tf.cast(tf.reshape(v, shape), x.dtype) for v in (scale, bias))
     if not trains:
         mean, variance = (tf.cast(tf.reshape(v, shape), tf.float32) for v in (mean, variance))

@@ -12,7 +12,7 @@ from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import kinds
 
-# --- Texts of errors about nodes: types, shapes, inputs whose values must be known ---
+# --- Texts ---
 
 #: Stands for the node in the error of an op, with its inputs and outputs.
 OP = "<op>"
@@ -103,7 +103,7 @@ def _name(kind: kinds.RegisteredOp, position: int) -> str:
     return str(schema.inputs[position].name)
 
 
-# --- Shapes and types of ops with two or more inputs that broadcast ---
+# --- Broadcasting and axes ---
 
 
 def check(*tensors: Any) -> None:

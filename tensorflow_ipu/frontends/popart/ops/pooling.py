@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import layouts, operands, windows
+from tensorflow_ipu.frontends.popart.ops import operands, windows
 from tensorflow_ipu.frontends.popart.ops.kinds import op
 
 
@@ -145,7 +145,7 @@ def _pool(
             (low, high + _missing(size, low, high, window, stride))
             for (low, high), size, window, stride in zip(widths, sizes, wide, strides)
         ]
-    data = layouts.channels_last(x)
+    data = windows.channels_last(x)
     if any(map(any, widths)):
         around = [(0, 0), *widths, (0, 0)]
         data = tf.pad(data, around, constant_values=tf.cast(value, x.dtype))
@@ -157,7 +157,7 @@ def _pool(
         result = tf.nn.pool(data, kernel, kind, ones, "VALID")[every]
     else:
         result = tf.nn.pool(data, kernel, kind, strides, "VALID")
-    return layouts.channels_second(result)
+    return windows.channels_second(result)
 
 
 def _dilated(kind: str, data: Any, kernel: list[int], gaps: list[int], strides: list[int]) -> Any:

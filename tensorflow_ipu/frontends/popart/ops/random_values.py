@@ -61,7 +61,8 @@ def _shaped_dropout(x: Any, *, shape: Any, ratio: float = 0.5, context: Any) -> 
         fits = False
     if not fits:
         raise popart_exception(
-            f"The shape {operands.shape_text(shape)} does not broadcast to {operands.shape_text(x.shape)}. "
+            f"The shape {operands.shape_text(shape)} does not broadcast to "
+            f"{operands.shape_text(x.shape)}. "
             "ShapedDropout: incompatible input tensor and dropout shape."
         )
     return dropped(x, list(shape), ratio, context.is_training, context)[0]
@@ -80,7 +81,8 @@ def _float_type(number: int | None, like: Any = None) -> Any:
     type_ = datatypes.of_tf(like.dtype) if number is None else datatypes.of_onnx(number)
     if like is not None and type_.tf not in _FLOATS:
         raise popart_exception(
-            f"{operands.OP}: Unsupported data type requested: {type_.name}. Expected FLOAT or FLOAT16."
+            f"{operands.OP}: Unsupported data type requested: {type_.name}. Expected FLOAT or "
+            "FLOAT16."
         )
     if type_.tf is None:
         raise popart_exception(
