@@ -38,7 +38,7 @@ from tensorflow_ipu.frontends.popart.lowering.transfers import Anchors, Inputs
 from tensorflow_ipu.frontends.popart.lowering.updates import Update
 from tensorflow_ipu.frontends.popart.model.imports import Model
 from tensorflow_ipu.frontends.popart.ops.kinds import Context, Numerics
-from tensorflow_ipu.frontends.popart.options.planned import NO_OPTIONS, ProgramOptions
+from tensorflow_ipu.frontends.popart.options.session_options import NO_OPTIONS, ProgramOptions
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.ops.replication_ops import replication_index
 

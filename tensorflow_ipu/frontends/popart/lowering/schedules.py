@@ -30,7 +30,7 @@ from tensorflow_ipu.compiler.ir.program import (
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.places import NodePlace, Places, place_of, stage_ipus
-from tensorflow_ipu.frontends.popart.options.planned import ProgramOptions
+from tensorflow_ipu.frontends.popart.options.session_options import ProgramOptions
 from tensorflow_ipu.planner.schedule import PipelineDescription, RecomputationMode
 from tensorflow_ipu.planner.workload import POPART
 

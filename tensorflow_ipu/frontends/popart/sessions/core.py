@@ -19,12 +19,11 @@ from tensorflow_ipu.frontends.popart.errors import (
     poplar_application_runtime_error,
     poplar_exception,
 )
-from tensorflow_ipu.frontends.popart.lowering import programs
+from tensorflow_ipu.frontends.popart.lowering import programs, transfers
 from tensorflow_ipu.frontends.popart.model import onnx_files
 from tensorflow_ipu.frontends.popart.ops.effects import ABORTED
-from tensorflow_ipu.frontends.popart.sessions import device_program, diagnostics, transfers
-from tensorflow_ipu.frontends.popart.sessions.device_program import DeviceProgram
-from tensorflow_ipu.frontends.popart.sessions.executable_files import ExecutableFiles
+from tensorflow_ipu.frontends.popart.sessions import device_program, reports
+from tensorflow_ipu.frontends.popart.sessions.device_program import DeviceProgram, ExecutableFiles
 from tensorflow_ipu.frontends.popart.sessions.random_state import RandomState
 from tensorflow_ipu.frontends.popart.sessions.reports import Ir, SessionReports
 from tensorflow_ipu.frontends.popart.sessions.setup import Setup
@@ -54,7 +53,7 @@ class SessionCore:
         self._checked_sizes = False
         self._runs = 0
         self._draw()
-        diagnostics.record_ops(setup.model, setup.facts.infos, setup.options.enableOutlining)
+        reports.record_ops(setup.model, setup.facts.infos, setup.options.enableOutlining)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}[{self._setup.name} {len(self._setup.model.nodes)} nodes]"
@@ -423,13 +422,13 @@ class SessionCore:
         cached = self._files.look_up()
         self._program.compile()
         self._reports.write(self, None if cached is None else cached.parent)
-        diagnostics.record_program(self._program.compiled())
+        reports.record_program(self._program.compiled())
         if setup.options.serializedPoprithmsShiftGraphsDir:
             folder = setup.options.serializedPoprithmsShiftGraphsDir
-            diagnostics.write_order(setup.model.nodes, folder, setup.name)
+            reports.write_order(setup.model.nodes, folder, setup.name)
         logs.Logger("devicex").info("Graph compiled")
         trains, memory = setup.training is not None, setup.device.chip.memory_per_tile
-        diagnostics.log_plans(setup.model.nodes, setup.options, memory, trains)
+        reports.log_plans(setup.model.nodes, setup.options, memory, trains)
         self._files.keep(cached)
 
     def _ready(self) -> programs.SessionProgram:

@@ -23,8 +23,7 @@ from tensorflow_ipu.frontends.popart.lowering.places import homes_of, places_of,
 from tensorflow_ipu.frontends.popart.lowering.schedules import Location, ModelPlacement
 from tensorflow_ipu.frontends.popart.lowering.training import ACCUMULATOR, Training
 from tensorflow_ipu.frontends.popart.model.imports import Model
-from tensorflow_ipu.frontends.popart.options.planned import partials_of
-from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
+from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions, partials_of
 
 _RECOMPUTE = "__recompute_output_in_backward_pass"
 _MIXED = (RecomputationType.Standard, RecomputationType.NormOnly, RecomputationType.RecomputeAll)

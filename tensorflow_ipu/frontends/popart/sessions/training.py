@@ -16,9 +16,9 @@ from tensorflow_ipu.frontends.popart.lowering.training import (
     Training,
 )
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import Optimizer
-from tensorflow_ipu.frontends.popart.options import checks
 from tensorflow_ipu.frontends.popart.options.patterns import Patterns
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
+from tensorflow_ipu.frontends.popart.sessions import setup
 from tensorflow_ipu.frontends.popart.sessions.core import SessionCore
 from tensorflow_ipu.frontends.popart.sessions.setup import Setup
 from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo
@@ -68,7 +68,7 @@ class TrainingSessionCore(SessionCore):
             copy.deepcopy(scale) if scale.enabled else None,
             userOptions.ensureFp32LossScaleTensor,
         )
-        checks.check_loss_scaling(userOptions)
+        setup.check_loss_scaling(userOptions)
         training.check()
         super().__init__(
             Setup(
