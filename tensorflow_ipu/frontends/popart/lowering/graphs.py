@@ -21,7 +21,7 @@ from tensorflow_ipu.frontends.popart import (
     ops,  # noqa: F401 - fills the table
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
-from tensorflow_ipu.frontends.popart.lowering.schedules import PLAIN, ModelPlacement
+from tensorflow_ipu.frontends.popart.lowering.marks import PLAIN, ModelPlacement
 from tensorflow_ipu.frontends.popart.lowering.services import InnerServices
 from tensorflow_ipu.frontends.popart.ops import kinds, operands
 from tensorflow_ipu.frontends.popart.ops.effects import runs_effects

@@ -18,13 +18,13 @@ from tensorflow_ipu.frontends.popart import devices
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.graphs import NodeLowering, Value
-from tensorflow_ipu.frontends.popart.lowering.replica_groups import ReplicaVariables
-from tensorflow_ipu.frontends.popart.lowering.schedules import (
+from tensorflow_ipu.frontends.popart.lowering.marks import (
     PLAIN,
     ModelPlacement,
     mark_options,
     update_scope,
 )
+from tensorflow_ipu.frontends.popart.lowering.replica_groups import ReplicaVariables
 from tensorflow_ipu.frontends.popart.lowering.services import ProgramServices, folded
 from tensorflow_ipu.frontends.popart.lowering.training import (
     ACCUMULATOR,

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.common.replica_groups import ReplicaGrouping
-from tensorflow_ipu.frontends.popart.lowering.schedules import PLAIN, ModelPlacement
+from tensorflow_ipu.frontends.popart.lowering.marks import PLAIN, ModelPlacement
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
 from tensorflow_ipu.ops.replication_ops import replication_index
 

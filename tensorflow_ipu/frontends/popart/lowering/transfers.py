@@ -21,7 +21,7 @@ from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.training.accumulators import Accumulator
 from tensorflow_ipu.util.notices import warn_once
 
-# --- Data of a step: arrays of the user in, samples of the program out, with checks ---
+# --- Data of a step ---
 
 _KINDS = AnchorReturnTypeId
 
@@ -131,7 +131,7 @@ def _typed(name: str, array: np.ndarray, info: TensorInfo) -> np.ndarray:
     )
 
 
-# --- Transfers of a program: inputs from the host, anchors to it, and their transfer types ---
+# --- Inputs, anchors and transfer types ---
 
 
 def to_host(array: np.ndarray, type_: datatypes.Type) -> np.ndarray:

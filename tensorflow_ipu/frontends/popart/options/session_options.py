@@ -16,7 +16,7 @@ from tensorflow_ipu.frontends.common.option_groups import FORMER_NAMES
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.util.notices import warn_once
 
-# --- `SessionOptions`: the options of a session, made from a table of their declarations ---
+# --- The table of options ---
 
 
 class Effect(enum.Enum):
@@ -399,7 +399,7 @@ class SessionOptions(_Declared):
                 )
 
 
-# --- `program_options`: planner settings of a program, by the options of its session ---
+# --- Planner settings ---
 
 _PROPORTION = "availableMemoryProportion"
 

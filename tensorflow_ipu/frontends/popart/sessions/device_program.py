@@ -32,8 +32,8 @@ from tensorflow_ipu.frontends.popart.errors import (
     poplar_exception,
 )
 from tensorflow_ipu.frontends.popart.lowering import programs
-from tensorflow_ipu.frontends.popart.lowering.places import placed_nodes
-from tensorflow_ipu.frontends.popart.lowering.schedules import ModelPlacement
+from tensorflow_ipu.frontends.popart.lowering.marks import ModelPlacement
+from tensorflow_ipu.frontends.popart.lowering.placement import placed_nodes
 from tensorflow_ipu.frontends.popart.lowering.training import GRADIENT
 from tensorflow_ipu.frontends.popart.model.imports import Model
 from tensorflow_ipu.frontends.popart.sessions.random_state import RandomState
@@ -45,7 +45,7 @@ from tensorflow_ipu.tuning.advice import out_of_memory
 from tensorflow_ipu.util import archives, private_files
 from tensorflow_ipu.util.notices import warn_once
 
-# --- `DeviceProgram`: the program of a session, compiled for its device and loaded onto it ---
+# --- The program on its device ---
 
 # Ops that compute with numbers: the device has no code of them for INT8, which it only moves,
 # compares (Max, Min), takes remainders of and casts.
@@ -272,7 +272,7 @@ def _check_sizes(infos: Mapping[str, TensorInfo], schedule: ModelPlacement, chip
             )
 
 
-# --- `ExecutableFiles`: files of compiled programs, and the cache of them ---
+# --- Files and cache ---
 
 # A file is a zip archive: the members that `compiler.store` writes for a compiled program,
 # `popart.json` with the digest of its session, and the values of weights as arrays of NumPy.

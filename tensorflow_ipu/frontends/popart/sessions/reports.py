@@ -30,8 +30,7 @@ from tensorflow_ipu.frontends.pva import Report
 from tensorflow_ipu.profiler.report_data import Executions, options_of
 from tensorflow_ipu.util import private_files
 
-# --- Records of a compilation for its user: debug contexts, plans in the log, the order of nodes
-# ---
+# --- Debug contexts, plans in the log, order of nodes ---
 
 # What debug information calls the operations of compiled programs.
 _PROGRAM = "tensorflow"
@@ -247,7 +246,7 @@ def write_order(operations: Sequence[onnx.NodeProto], folder: str, name: str) ->
     private_files.write_text(path, json.dumps({"ops": ops}, indent=1))
 
 
-# --- Reports of the program of a session: memory, cycles, its graph ---
+# --- Memory, cycles and graph ---
 
 _INNER = "inner_ipu_"
 

@@ -25,9 +25,9 @@ from tensorflow_ipu.frontends.common.replica_groups import ReplicaGrouping
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.devices import DeviceInfo
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
-from tensorflow_ipu.frontends.popart.lowering import abstract_evaluation, places
+from tensorflow_ipu.frontends.popart.lowering import abstract_evaluation, placement
+from tensorflow_ipu.frontends.popart.lowering.marks import ModelPlacement
 from tensorflow_ipu.frontends.popart.lowering.programs import StepDescription
-from tensorflow_ipu.frontends.popart.lowering.schedules import ModelPlacement
 from tensorflow_ipu.frontends.popart.lowering.training import (
     ACCUMULATOR,
     FINAL,
@@ -41,12 +41,11 @@ from tensorflow_ipu.frontends.popart.optimizers import optimizer
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import Optimizer
 from tensorflow_ipu.frontends.popart.options.patterns import EXCLUDED_PATTERNS, Patterns, check_name
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions, program_options
-from tensorflow_ipu.frontends.popart.sessions import schedule_options
 from tensorflow_ipu.frontends.popart.sessions.host_weights import HostWeights
 from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 
-# --- Checks of session options: contradictions, and replicas in several processes ---
+# --- Checks of options ---
 
 _OVERLAPPING = (ExchangeStrategy.OverlapInnerLoop, ExchangeStrategy.OverlapLoops)
 
@@ -255,7 +254,7 @@ def _check_processes(options: SessionOptions, instances: Instances) -> None:
         )
 
 
-# --- `Setup`: the model, options and schedule of a session, read and checked ---
+# --- The setup ---
 
 
 class Setup:
@@ -318,7 +317,7 @@ class Setup:
         check_distribution(self.options, device.type)
         self.total_replicas = self.options.getGlobalReplicationFactor()
         self._check_replicas()
-        places.check_pipelining(self.options, device.numIpus // self.replicas)
+        placement.check_pipelining(self.options, device.numIpus // self.replicas)
         self.model = imports.read(
             onnx_files.load(model), self._wanted(), shapes, self.options.strictOpVersions
         )
@@ -443,7 +442,7 @@ class Setup:
                 f"The replication factor, {self.replicas}, needs to be equal to the number of "
                 f"IPUs, {ipus}, when virtual graphs are off."
             )
-        places.check(self.schedule.places, ipus // self.replicas)
+        placement.check_ipus(self.schedule.places, ipus // self.replicas)
 
     def _training_infos(self) -> Mapping[str, TensorInfo]:
         """Returns shape and type of tensors that the training makes in each micro-batch."""
@@ -511,14 +510,14 @@ class Setup:
         options, is_trained = self.options, self.training is not None
         check(options, self.flow, is_trained)
         check_exchange(options, self.model.exchange_strategies)
-        made = schedule_options.schedule_of(
+        made = placement.schedule_of(
             self.model,
             options,
             self.device.numIpus // self.replicas,
             self.weights.values,
             is_trained,
         )
-        schedule_options.check_pipeline(made, self.model, options, self.flow, self.training)
+        placement.check_pipeline(made, self.model, options, self.flow, self.training)
         return made
 
     def _check_replicas(self) -> None:

@@ -1,38 +1,45 @@
-"""IPU and pipeline stage of each node, by annotations and options."""
+"""Placement of a model: IPU, stage and memory of each part, by annotations and options."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import onnx
 
-from tensorflow_ipu.frontends.common.enums import VirtualGraphMode
+from tensorflow_ipu.frontends.common.enums import (
+    AccumulateOuterFragmentSchedule,
+    AnchorReturnTypeId,
+    RecomputationType,
+    RecomputeType,
+    ReplicatedTensorSharding,
+    TensorStorage,
+    VirtualGraphMode,
+)
+from tensorflow_ipu.frontends.common.locations import TensorLocation, TensorLocationSettings
+from tensorflow_ipu.frontends.popart import debug_info
+from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.lowering.marks import (
+    Location,
+    ModelPlacement,
+    NodePlace,
+    Places,
+    keys_of,
+    place_of,
+    stage_ipus,
+)
+from tensorflow_ipu.frontends.popart.lowering.training import ACCUMULATOR, Training
 from tensorflow_ipu.frontends.popart.model.imports import Model, taken_by
 from tensorflow_ipu.frontends.popart.ops import kinds, operands
-from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
+from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions, partials_of
 from tensorflow_ipu.util import linear_partition
+
+# --- IPUs and stages of nodes ---
 
 # Attributes of nodes.
 IPU, STAGE, PHASE = "__ipu_number", "__pipeline_stage", "__execution_phase"
-
-
-@dataclasses.dataclass(frozen=True)
-class NodePlace:
-    """Where a node runs.
-
-    Attributes:
-        ipu: The IPU within a replica.
-        stage: The stage of the pipeline; None without one.
-    """
-
-    ipu: int
-    stage: int | None = None
-
-
-# By each output of a node; a node without outputs by its inputs.
-Places = Mapping[str, NodePlace]
 
 
 def places_of(model: Model, options: SessionOptions, ipus: int) -> Places:
@@ -59,7 +66,7 @@ def places_of(model: Model, options: SessionOptions, ipus: int) -> Places:
     return {
         name: NodePlace(number, stage)
         for node, number, stage in zip(nodes, numbers, stages)
-        for name in _keys(node)
+        for name in keys_of(node)
     }
 
 
@@ -81,17 +88,7 @@ def check_pipelining(options: SessionOptions, ipus: int) -> None:
         )
 
 
-def place_of(places: Places, node: onnx.NodeProto) -> NodePlace | None:
-    """Returns where a node runs; None for anywhere.
-
-    Args:
-        places: where nodes run.
-        node: the node.
-    """
-    return places.get(_keys(node)[0])
-
-
-def check(places: Places, ipus: int) -> None:
+def check_ipus(places: Places, ipus: int) -> None:
     """Refuses IPUs that a replica does not have.
 
     Args:
@@ -107,22 +104,6 @@ def check(places: Places, ipus: int) -> None:
                 f"A node has the virtual graph id {number}, and it has to be from 0 to numIPUs - "
                 f"1, where numIPUs = {ipus}."
             )
-
-
-def _keys(node: onnx.NodeProto) -> list[str]:
-    """Returns the key of a node: its outputs, or its inputs if it has none."""
-    outputs = [name for name in node.output if name]
-    return outputs or [f"{node.op_type}({', '.join(node.input)})"]
-
-
-def stage_ipus(places: Places) -> tuple[int, ...]:
-    """Returns the IPU of each stage; empty without a pipeline.
-
-    Args:
-        places: where nodes run.
-    """
-    found = {place.stage: place.ipu for place in places.values() if place.stage is not None}
-    return tuple(found[stage] for stage in sorted(found))
 
 
 def homes_of(model: Model, places: Places) -> dict[str, NodePlace]:
@@ -285,3 +266,157 @@ def _named(model: Model, node: onnx.NodeProto) -> str:
     domain = "" if node.domain == "ai.onnx" else node.domain
     since = kinds.find(domain, node.op_type, model.opsets.get(domain, 1)).since
     return operands.filled(operands.OP, node, since)
+
+
+# --- The placement of a session ---
+
+_RECOMPUTE = "__recompute_output_in_backward_pass"
+
+
+_MIXED = (RecomputationType.Standard, RecomputationType.NormOnly, RecomputationType.RecomputeAll)
+
+
+def schedule_of(
+    model: Model,
+    options: SessionOptions,
+    ipus: int,
+    variables: Mapping[str, np.ndarray],
+    is_trained: bool,
+) -> ModelPlacement:
+    """Returns how a program is put on IPUs.
+
+    Args:
+        model: the model.
+        options: the options of the session.
+        ipus: how many IPUs a replica has.
+        variables: values of weights and optimizer state, by id.
+        is_trained: whether the session trains.
+
+    Raises:
+        popart_exception: If the annotations and options do not fit each other.
+    """
+    places = places_of(model, options, ipus)
+    recomputation = options.autoRecomputation
+    asked = [node for node in model.nodes if _recomputes(node)]
+    if asked and recomputation in _MIXED:
+        error = popart_exception("A mixture of auto and manual recomputation is not supported")
+        debug_info.add_note(error, asked[0])
+        raise error
+    activations = options.activationTensorLocationSettings.location.storage
+    return ModelPlacement(
+        places,
+        homes_of(model, places),
+        locations_of(model, options, variables),
+        recomputes=is_trained
+        and (recomputation is not RecomputationType.NoRecompute or bool(asked)),
+        offloads_activations=activations is TensorStorage.OffChip,
+        adds_products_in_half=partials_of(options.partialsTypeMatMuls) == "float16",
+        ipus=ipus,
+    )
+
+
+def check_pipeline(
+    schedule: ModelPlacement,
+    model: Model,
+    options: SessionOptions,
+    flow: DataFlow,
+    training: Training | None,
+) -> None:
+    """Refuses models and options that pipelines do not support.
+
+    Args:
+        schedule: how the program is put on IPUs.
+        model: the model.
+        options: the options of the session.
+        flow: batches and anchors.
+        training: how weights are trained; None for inference.
+
+    Raises:
+        popart_exception: If there is something.
+    """
+    if not schedule.is_pipelined:
+        return
+    _check_depth(len(stage_ipus(schedule.places)), flow, training)
+    for name in flow.anchors():
+        if flow.art(name).id() is AnchorReturnTypeId.EveryN:
+            raise popart_exception(
+                f"The anchor {name} is of the type EveryN: EVERYN is not valid for pipelined "
+                "models."
+            )
+    asked = [node for node in model.nodes if _recomputes(node)]
+    if asked and not options.explicitRecomputation:
+        raise popart_exception(
+            f"{asked[0].op_type} ({asked[0].output[0]}) is annotated, but with pipelining user "
+            "annotation for recomputation is not allowed. Use autoRecomputation."
+        )
+    serial = AccumulateOuterFragmentSchedule.Serial
+    is_serial = options.accumulateOuterFragmentSettings.schedule is serial
+    if training is not None and training.optimizer.clip_norm_settings and is_serial:
+        raise popart_exception(
+            "Incompatible accumulateOuterFragmentSchedule: clip norms with pipelining need another "
+            "schedule than Serial."
+        )
+
+
+def locations_of(
+    model: Model, options: SessionOptions, variables: Mapping[str, np.ndarray]
+) -> dict[str, Location]:
+    """Returns the memory of each variable that options place.
+
+    Args:
+        model: the model.
+        options: the options of the session.
+        variables: values of weights and optimizer state, by id.
+    """
+    found = {}
+    for name, value in variables.items():
+        is_accumulator = name.startswith(ACCUMULATOR)
+        if name in model.weights:
+            settings = options.weightTensorLocationSettings
+        elif is_accumulator:
+            settings = options.accumulatorTensorLocationSettings
+        else:
+            settings = options.optimizerStateTensorLocationSettings
+        chosen = options.tensorLocationSettingsOverride.get(name)
+        location = _location(settings, chosen, value.size, options.getGlobalReplicationFactor())
+        if is_accumulator or location != Location():
+            found[name] = Location(location.is_remote, location.split, is_accumulator)
+    return found
+
+
+def _location(
+    settings: TensorLocationSettings, chosen: Any, elements: int, replicas: int
+) -> Location:
+    """Returns where a variable of one kind is; small ones stay whole and on the chip."""
+    location = settings.location
+    least, least_sharded = (
+        settings.minElementsForOffChip,
+        settings.minElementsForReplicatedTensorSharding,
+    )
+    if isinstance(chosen, TensorLocation):
+        location, least, least_sharded = chosen, 0, 0
+    is_remote = location.storage is TensorStorage.OffChip and elements >= least
+    is_sharded = location.replicatedTensorSharding is ReplicatedTensorSharding.On
+    if is_sharded and elements >= least_sharded:
+        domain = location.shardingDomain.toReplicaGrouping(replicas)
+        return Location(is_remote, domain.groupSize)
+    return Location(is_remote)
+
+
+def _check_depth(stages: int, flow: DataFlow, training: Training | None) -> None:
+    """Refuses fewer micro-batches than stages."""
+    if training is None or not training.has_accumulators:
+        depth, told = flow.batchesPerStep(), "batchesPerStep"
+    else:
+        depth, told = training.accumulation, "gradient accumulation factor"
+    if depth < stages:
+        raise popart_exception(
+            f"For pipelining, depth ({told}) must equal at least the number of pipeline stages, "
+            f"{stages}. Received: {depth}"
+        )
+
+
+def _recomputes(node: Any) -> bool:
+    """Returns whether a node is annotated to be computed again."""
+    wanted = int(RecomputeType.Recompute)
+    return any(a.name == _RECOMPUTE and a.i == wanted for a in node.attribute)

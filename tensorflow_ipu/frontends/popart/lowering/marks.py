@@ -29,7 +29,6 @@ from tensorflow_ipu.compiler.ir.program import (
     VARIABLE_ATTRIBUTE,
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.lowering.places import NodePlace, Places, place_of, stage_ipus
 from tensorflow_ipu.frontends.popart.options.session_options import ProgramOptions
 from tensorflow_ipu.planner.schedule import PipelineDescription, RecomputationMode
 from tensorflow_ipu.planner.workload import POPART
@@ -38,6 +37,53 @@ _ACCUMULATOR = "accumulator"
 # Attribute of nodes: the type in which they add products.
 _PARTIALS = "__partials_type"
 _PARTIALS_TYPES = {"FLOAT": tf.float32, "HALF": tf.float16}
+
+
+@dataclasses.dataclass(frozen=True)
+class NodePlace:
+    """Where a node runs.
+
+    Attributes:
+        ipu: The IPU within a replica.
+        stage: The stage of the pipeline; None without one.
+    """
+
+    ipu: int
+    stage: int | None = None
+
+
+# By each output of a node; a node without outputs by its inputs.
+Places = Mapping[str, NodePlace]
+
+
+def place_of(places: Places, node: onnx.NodeProto) -> NodePlace | None:
+    """Returns where a node runs; None for anywhere.
+
+    Args:
+        places: where nodes run.
+        node: the node.
+    """
+    return places.get(keys_of(node)[0])
+
+
+def keys_of(node: onnx.NodeProto) -> list[str]:
+    """Returns the keys of a node in `Places`: its outputs, or its inputs if it has none.
+
+    Args:
+        node: the node.
+    """
+    outputs = [name for name in node.output if name]
+    return outputs or [f"{node.op_type}({', '.join(node.input)})"]
+
+
+def stage_ipus(places: Places) -> tuple[int, ...]:
+    """Returns the IPU of each stage; empty without a pipeline.
+
+    Args:
+        places: where nodes run.
+    """
+    found = {place.stage: place.ipu for place in places.values() if place.stage is not None}
+    return tuple(found[stage] for stage in sorted(found))
 
 
 @dataclasses.dataclass(frozen=True)
