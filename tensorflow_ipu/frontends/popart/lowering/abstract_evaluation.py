@@ -16,11 +16,11 @@ from tensorflow_ipu.frontends.popart.debug_info import named
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering import training
 from tensorflow_ipu.frontends.popart.lowering.graphs import NodeLowering, Value
-from tensorflow_ipu.frontends.popart.lowering.services import ProgramServices
 from tensorflow_ipu.frontends.popart.model import imports
 from tensorflow_ipu.frontends.popart.model.imports import Model
 from tensorflow_ipu.frontends.popart.ops import kinds
-from tensorflow_ipu.frontends.popart.ops.kinds import Context, GradientRule, Numerics, RegisteredOp
+from tensorflow_ipu.frontends.popart.ops.context import Context, Numerics, ProgramServices
+from tensorflow_ipu.frontends.popart.ops.kinds import GradientRule, RegisteredOp
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.util.notices import warn_once
 

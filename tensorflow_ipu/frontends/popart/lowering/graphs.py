@@ -22,10 +22,10 @@ from tensorflow_ipu.frontends.popart import (
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
 from tensorflow_ipu.frontends.popart.lowering.marks import PLAIN, ModelPlacement
-from tensorflow_ipu.frontends.popart.lowering.services import InnerServices
 from tensorflow_ipu.frontends.popart.ops import kinds, operands
+from tensorflow_ipu.frontends.popart.ops.context import Context, InnerServices, Made
 from tensorflow_ipu.frontends.popart.ops.effects import runs_effects
-from tensorflow_ipu.frontends.popart.ops.kinds import Context, GradientRule, Made, RegisteredOp
+from tensorflow_ipu.frontends.popart.ops.kinds import GradientRule, RegisteredOp
 from tensorflow_ipu.frontends.popart.ops.operands import unknown_input
 from tensorflow_ipu.util.notices import warn_once
 

@@ -36,7 +36,7 @@ from tensorflow_ipu.frontends.popart.lowering.training import (
     Training,
 )
 from tensorflow_ipu.frontends.popart.model import imports, onnx_files
-from tensorflow_ipu.frontends.popart.ops.kinds import Numerics
+from tensorflow_ipu.frontends.popart.ops.context import Numerics
 from tensorflow_ipu.frontends.popart.optimizers import optimizer
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import Optimizer
 from tensorflow_ipu.frontends.popart.options.patterns import EXCLUDED_PATTERNS, Patterns, check_name

@@ -1,13 +1,84 @@
-"""`ProgramServices`: seeds for ops of a program, and their effects."""
+"""`Context`: the interface of a session to its ops; seeds and effects of the ops of a program."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
+import onnx
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
+
+
+@dataclasses.dataclass(frozen=True)
+class Numerics:
+    """Options of a session that change the results of ops.
+
+    Attributes:
+        non_stable_softmax: Whether softmax does not subtract the maximum.
+        strided_groups: Whether the channels of a group norm go round-robin into groups.
+        fuses_softmax: Whether the gradient of a likelihood of a softmax is computed as one.
+        takes_steps: Whether slices take steps.
+    """
+
+    non_stable_softmax: bool = False
+    strided_groups: bool = False
+    fuses_softmax: bool = True
+    takes_steps: bool = False
+
+
+class Made(NamedTuple):
+    """The node that makes a tensor.
+
+    Args:
+        node: the node that makes it.
+        tensor: returns the tensor of an id, such as one that the node takes.
+    """
+
+    node: onnx.NodeProto
+    tensor: Callable[[str], Any]
+
+
+class Subgraph(Protocol):
+    """A graph that is an attribute of a node, or that the node calls."""
+
+    @property
+    def input_names(self) -> list[str]:
+        """Names of its inputs."""
+
+    @property
+    def graph(self) -> onnx.GraphProto:
+        """The graph."""
+
+    def around(self, name: str) -> Any:
+        """Returns a tensor of the graph around it.
+
+        Args:
+            name: the tensor.
+        """
+
+    def __call__(self, tensors: Sequence[Any], iteration: Any = 0) -> list[Any]:
+        """Puts the graph into the function in scope.
+
+        Args:
+            tensors: its inputs.
+            iteration: number of the iteration, if it is in a loop.
+
+        Returns:
+            Its outputs.
+        """
+
+    def finished(self, tensors: Sequence[Any]) -> Any:
+        """Puts the graph into the function in scope, for its effects.
+
+        Args:
+            tensors: its inputs.
+
+        Returns:
+            An operation that comes after all effects.
+        """
 
 
 class ProgramServices:
@@ -132,3 +203,35 @@ def folded(seed: Any, number: Any) -> Any:
     """
     mixed = seed + tf.stack([tf.constant(0), tf.cast(number, tf.int32)])
     return tf.random.stateless_uniform([2], mixed, None, None, tf.int32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """Interface of the session to its ops: training, replicas, options and the node.
+
+    Attributes:
+        is_training: Whether it trains.
+        replicas: How many replicas there are.
+        numerics: Options that change the results of ops.
+        services: What the program gives to ops.
+        node: The node that is put into the program.
+        subgraph: Returns the graph of an attribute of the node, ready to be put into the program.
+        is_weight: Returns whether a tensor is a weight.
+        maker: Returns the node that makes a tensor of the graph; None if there is none.
+        differentiated: Tensors whose gradients are anchored.
+    """
+
+    is_training: bool = False
+    replicas: int = 1
+    numerics: Numerics = Numerics()
+    services: ProgramServices | InnerServices | None = None
+    node: onnx.NodeProto = dataclasses.field(default_factory=onnx.NodeProto)
+    subgraph: Callable[[onnx.GraphProto], Subgraph] | None = None
+    is_weight: Callable[[str], bool] = lambda _: True
+    maker: Callable[[str], Made | None] = lambda _: None
+    differentiated: frozenset[str] = frozenset()
+
+    @property
+    def output_count(self) -> int:
+        """How many outputs the node has."""
+        return len(self.node.output)
