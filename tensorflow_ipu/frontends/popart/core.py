@@ -38,7 +38,7 @@ from tensorflow_ipu.frontends.popart.debug_info import (
 from tensorflow_ipu.frontends.popart.devices import DeviceInfo, DeviceManager
 from tensorflow_ipu.frontends.popart.model import imports as _reserved
 from tensorflow_ipu.frontends.popart.model.tools import GraphTransformer, NumericsReport
-from tensorflow_ipu.frontends.popart.operators import (
+from tensorflow_ipu.frontends.popart.ops.registry import (
     OpDefinition,
     OperatorIdentifier,
     getSupportedOperations,

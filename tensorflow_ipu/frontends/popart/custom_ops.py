@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensorflow_ipu.frontends.popart.ops import kinds
+from tensorflow_ipu.frontends.popart.ops import registry
 
 __all__ = ["register"]
 
@@ -31,14 +31,14 @@ def register(domain: str, opName: str) -> Callable[[_Function], _Function]:
     Raises:
         ValueError: If the domain is one whose ops are there already.
     """
-    if domain in (kinds.ONNX, "ai.onnx", kinds.GRAPHCORE):
+    if domain in (registry.ONNX, "ai.onnx", registry.GRAPHCORE):
         raise ValueError(
             f"Ops of the domain {domain or 'ai.onnx'!r} cannot be registered. Use a domain of your "
             f"own for {opName}, such as 'my.ops'."
         )
 
     def enter(function: _Function) -> _Function:
-        kinds.replace(domain, opName, function)
+        registry.replace(domain, opName, function)
         return function
 
     return enter

@@ -10,7 +10,7 @@ import onnx
 import popart
 import pytest
 
-from tensorflow_ipu.frontends.popart.ops import kinds
+from tensorflow_ipu.frontends.popart.ops import registry
 from tests.frontends.popart import test_onnx_nodes as nodes
 from tests.support.popart import popart_models
 
@@ -45,7 +45,7 @@ EXCLUDED = {
 
 def is_left_out(name, model):
     """Whether a test has an op that does not run, a type that the device lacks, or is excluded."""
-    known = {kind.type for kind in kinds.all_kinds() if not kind.domain}
+    known = {kind.type for kind in registry.all_ops() if not kind.domain}
     values = [*model.graph.input, *model.graph.output]
     return (
         any(opset.domain for opset in model.opset_import)

@@ -17,7 +17,7 @@ import pytest
 from onnx import checker, compose, defs, numpy_helper
 
 from tensorflow_ipu.frontends.popart.model import imports
-from tensorflow_ipu.frontends.popart.ops import kinds
+from tensorflow_ipu.frontends.popart.ops import registry
 from tests.support.popart import popart_models
 
 FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "node"
@@ -89,7 +89,7 @@ def reason(name, model):
     if any(opset.domain for opset in model.opset_import) or not is_valid(model, OPSETS[-1]):
         return "a form of a newer opset"
     types = {node.op_type for node in model.graph.node}
-    if missing := types - {kind.type for kind in kinds.all_kinds() if not kind.domain}:
+    if missing := types - {kind.type for kind in registry.all_ops() if not kind.domain}:
         assert missing <= NOT_RUNNABLE, missing
         return "an op that does not run"
     values = [*model.graph.input, *model.graph.output]
@@ -122,7 +122,7 @@ def versions(model):
 
 
 def runs(type_, opset):
-    return any(k.type == type_ and not k.domain and k.since <= opset for k in kinds.all_kinds())
+    return any(k.type == type_ and not k.domain and k.since <= opset for k in registry.all_ops())
 
 
 @functools.cache
@@ -174,7 +174,7 @@ def known(graph, opset):
     return {
         node.input[position]
         for node in graph.node
-        for position in kinds.find("", node.op_type, opset).known
+        for position in registry.find("", node.op_type, opset).known
         if position < len(node.input)
     }
 

@@ -15,7 +15,7 @@ from tensorflow_ipu.frontends.popart.building.graph import GRAPHCORE_DOMAIN
 from tensorflow_ipu.frontends.popart.building.opsets import CoreOpset, node
 from tensorflow_ipu.frontends.popart.debug_info import DebugContextLike, as_context
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops.kinds import COMM_GROUP
+from tensorflow_ipu.frontends.popart.ops.registry import COMM_GROUP
 from tensorflow_ipu.frontends.popart.signatures import checked, refused
 
 

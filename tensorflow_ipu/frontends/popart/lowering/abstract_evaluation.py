@@ -11,6 +11,7 @@ import onnx
 import tensorflow as tf
 from onnx import helper, numpy_helper
 
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.debug_info import named
 from tensorflow_ipu.frontends.popart.errors import popart_exception
@@ -18,9 +19,9 @@ from tensorflow_ipu.frontends.popart.lowering import training
 from tensorflow_ipu.frontends.popart.lowering.graphs import NodeLowering, Value
 from tensorflow_ipu.frontends.popart.model import imports
 from tensorflow_ipu.frontends.popart.model.imports import Model
-from tensorflow_ipu.frontends.popart.ops import kinds
+from tensorflow_ipu.frontends.popart.ops import registry
 from tensorflow_ipu.frontends.popart.ops.context import Context, Numerics, ProgramServices
-from tensorflow_ipu.frontends.popart.ops.kinds import GradientRule, RegisteredOp
+from tensorflow_ipu.frontends.popart.ops.registry import RegisteredOp
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.util.notices import warn_once
 
@@ -122,7 +123,7 @@ def _check_patterns(node: onnx.NodeProto, behind: set[str], off: frozenset[str])
 
 def _kind(node: onnx.NodeProto, opsets: Mapping[str, int]) -> RegisteredOp:
     domain = "" if node.domain == "ai.onnx" else node.domain
-    return kinds.find(domain, node.op_type, opsets.get(domain, 1))
+    return registry.find(domain, node.op_type, opsets.get(domain, 1))
 
 
 def _graphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:

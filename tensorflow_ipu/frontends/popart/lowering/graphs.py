@@ -16,17 +16,18 @@ from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu.compiler import source_map, trace
 from tensorflow_ipu.frontends.common.logs import Logger
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popart import (
     debug_info,
     ops,  # noqa: F401 - fills the table
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
 from tensorflow_ipu.frontends.popart.lowering.marks import PLAIN, ModelPlacement
-from tensorflow_ipu.frontends.popart.ops import kinds, operands
+from tensorflow_ipu.frontends.popart.ops import operands, registry
 from tensorflow_ipu.frontends.popart.ops.context import Context, InnerServices, Made
 from tensorflow_ipu.frontends.popart.ops.effects import runs_effects
-from tensorflow_ipu.frontends.popart.ops.kinds import GradientRule, RegisteredOp
 from tensorflow_ipu.frontends.popart.ops.operands import unknown_input
+from tensorflow_ipu.frontends.popart.ops.registry import RegisteredOp
 from tensorflow_ipu.util.notices import warn_once
 
 
@@ -291,7 +292,7 @@ class NodeLowering:
         """
         for node in graph:
             self._nodes.append(node)
-            kind = kinds.find(node.domain, node.op_type, self._version(node.domain))
+            kind = registry.find(node.domain, node.op_type, self._version(node.domain))
             with self._place(node):
                 run = self._results_with_effects if runs_effects(node) else self._results
                 results = run(kind, node)
@@ -497,7 +498,7 @@ def _check_unknown(kind: RegisteredOp, node: onnx.NodeProto, name: str) -> None:
     Raises:
         popart_exception: If ONNX's op has the attribute.
     """
-    schema = kinds.schema_of(kind)
+    schema = registry.schema_of(kind)
     if schema is not None and name in schema.attributes:
         raise popart_exception(
             f"The attribute {name} of {kind.type} is not supported. Attributes that are: "

@@ -32,7 +32,7 @@ from tensorflow_ipu.frontends.popart.lowering.marks import (
 )
 from tensorflow_ipu.frontends.popart.lowering.training import ACCUMULATOR, Training
 from tensorflow_ipu.frontends.popart.model.imports import Model, taken_by
-from tensorflow_ipu.frontends.popart.ops import kinds, operands
+from tensorflow_ipu.frontends.popart.ops import operands, registry
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions, partials_of
 from tensorflow_ipu.util import linear_partition
 
@@ -264,7 +264,7 @@ def _check_callees(model: Model, nodes: Iterable[onnx.NodeProto], ipus: Iterable
 def _named(model: Model, node: onnx.NodeProto) -> str:
     """Returns a node's name in errors."""
     domain = "" if node.domain == "ai.onnx" else node.domain
-    since = kinds.find(domain, node.op_type, model.opsets.get(domain, 1)).since
+    since = registry.find(domain, node.op_type, model.opsets.get(domain, 1)).since
     return operands.filled(operands.OP, node, since)
 
 

@@ -19,7 +19,7 @@ from tensorflow_ipu.frontends.common.replica_groups import CommGroup, ReplicaGro
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import add_note, popart_exception
 from tensorflow_ipu.frontends.popart.model import onnx_files
-from tensorflow_ipu.frontends.popart.ops import kinds
+from tensorflow_ipu.frontends.popart.ops import registry
 from tensorflow_ipu.frontends.popart.ops.effects import has_effect
 from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
@@ -296,7 +296,7 @@ def _check_version(node: onnx.NodeProto, opsets: Mapping[str, int], strict: bool
     domain = "" if node.domain == "ai.onnx" else node.domain
     version = opsets.get(domain, 1)
     try:
-        kind = kinds.find(domain, node.op_type, version)
+        kind = registry.find(domain, node.op_type, version)
     except popart_exception as error:
         raise popart_exception(f"{error} It is {_named(node)}.") from error
     if domain or not strict:

@@ -10,8 +10,9 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
+from tensorflow_ipu.frontends.popart.ops.registry import GRAPHCORE, op
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
 from tensorflow_ipu.runtime import native
 

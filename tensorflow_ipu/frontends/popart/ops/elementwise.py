@@ -10,11 +10,12 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.frontends.common import kernels
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
-from tensorflow_ipu.frontends.popart.ops import kinds, operands, windows
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
+from tensorflow_ipu.frontends.popart.ops import operands, registry, windows
 from tensorflow_ipu.frontends.popart.ops.operands import aligned, axis_of, check
+from tensorflow_ipu.frontends.popart.ops.registry import GRAPHCORE, op
 
 _SIMPLE = {
     "Abs": (tf.abs, (1, 6), True),
@@ -76,13 +77,13 @@ for _type, _function, _versions in (
     ("Sign", tf.sign, (9,)),
     ("Round", _round_away, (11,)),
 ):
-    op(_type, *_versions, folds=_type == "Floor")(kinds.with_zero_gradient(_function))
+    op(_type, *_versions, folds=_type == "Floor")(registry.with_zero_gradient(_function))
 
 
-op("NearbyInt", 1, domain=GRAPHCORE)(kinds.with_zero_gradient(tf.round))
+op("NearbyInt", 1, domain=GRAPHCORE)(registry.with_zero_gradient(tf.round))
 
 
-op("Round", 1, domain=GRAPHCORE)(kinds.with_zero_gradient(_round_away))
+op("Round", 1, domain=GRAPHCORE)(registry.with_zero_gradient(_round_away))
 
 
 op("Expm1", 1, domain=GRAPHCORE)(lambda x: tf.math.expm1(x))

@@ -10,9 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.common import resampling
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import kinds
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
+from tensorflow_ipu.frontends.popart.ops import registry
+from tensorflow_ipu.frontends.popart.ops.registry import GRAPHCORE, op
 
 
 @op("NormalizeImage", 1, domain=GRAPHCORE, gradient=GradientRule.NONE)
@@ -312,7 +313,7 @@ def _resized(
     result = resampling.interpolated(x, factors, mode, nearest_mode, coordinates, sizes, sharpness)
     if mode != "linear":
         return result
-    return kinds.with_refused_gradient(
+    return registry.with_refused_gradient(
         result, "Resize: the mode linear is not supported when training."
     )
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import operands
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
 from tensorflow_ipu.frontends.popart.ops.operands import axes_of, axis_of
+from tensorflow_ipu.frontends.popart.ops.registry import GRAPHCORE, op
 
 # --- Gathers and slices ---
 

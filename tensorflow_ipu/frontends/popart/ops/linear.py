@@ -12,7 +12,7 @@ from onnx import helper
 from tensorflow_ipu.frontends.common import kernels
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import operands, windows
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
+from tensorflow_ipu.frontends.popart.ops.registry import GRAPHCORE, op
 from tensorflow_ipu.ops.multi_conv import multi_conv
 
 # Begins the attributes of a matrix product that is divided into parts.

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import operands
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
+from tensorflow_ipu.frontends.popart.ops.registry import GRAPHCORE, op
 from tensorflow_ipu.ops import ctc_ops
 
 # The smallest probability whose logarithm is taken.

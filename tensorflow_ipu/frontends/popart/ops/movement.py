@@ -10,11 +10,12 @@ import tensorflow as tf
 from onnx import numpy_helper
 
 from tensorflow_ipu.frontends.common.enums import DataType
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import kinds, operands, windows
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
+from tensorflow_ipu.frontends.popart.ops import operands, registry, windows
 from tensorflow_ipu.frontends.popart.ops.operands import axes_of, axis_of
+from tensorflow_ipu.frontends.popart.ops.registry import GRAPHCORE, op
 
 
 @op("Constant", 1, 9, 11, folds=True)
@@ -307,7 +308,7 @@ def padded(x: Any, pads: Any, mode: str, value: Any) -> Any:
         result = _edge_padded(x, widths)
     else:
         raise popart_exception(f"Pad has no mode {mode}: it is constant, edge or reflect.")
-    return kinds.with_refused_gradient(
+    return registry.with_refused_gradient(
         result, f"Pad does not support PadGradOp when mode is not constant. It is {mode}."
     )
 

@@ -11,6 +11,7 @@ import onnx
 import tensorflow as tf
 from onnx import defs
 
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import (
@@ -27,8 +28,8 @@ from tensorflow_ipu.frontends.popart.ops import (
     reductions,
     subgraphs,
 )
-from tensorflow_ipu.frontends.popart.ops.kinds import GradientRule, carry_on, op
 from tensorflow_ipu.frontends.popart.ops.operands import axes_of, axis_of
+from tensorflow_ipu.frontends.popart.ops.registry import carry_on, op
 
 _FIRST = 12
 # What versions after this one mean is not known.

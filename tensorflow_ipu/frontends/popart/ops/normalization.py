@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import kinds, operands, windows
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
+from tensorflow_ipu.frontends.popart.ops import operands, registry, windows
 from tensorflow_ipu.frontends.popart.ops.operands import axis_of
+from tensorflow_ipu.frontends.popart.ops.registry import GRAPHCORE, op
 from tensorflow_ipu.util.notices import warn_once
 
 
@@ -140,7 +140,7 @@ def batch_normalized(
     if not trains:
         mean, variance = (tf.cast(tf.reshape(v, shape), tf.float32) for v in (mean, variance))
         result = normalized(x, mean, variance, scale, bias, epsilon)
-        return [finished(kinds.with_refused_gradient(result, refusal) if refusal else result)]
+        return [finished(registry.with_refused_gradient(result, refusal) if refusal else result)]
     found, spread = moments(x, axes)
     result = normalized(x, found, spread, scale, bias, epsilon)
     count = np.prod([x.shape[axis] for axis in axes])

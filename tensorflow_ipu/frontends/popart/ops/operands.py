@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import kinds
+from tensorflow_ipu.frontends.popart.ops import registry
 
 # --- Texts ---
 
@@ -71,7 +71,7 @@ def tensor_text(tensor: Any) -> str:
 _CLIP = {1: "min", 2: "max"}
 
 
-def unknown_input(kind: kinds.RegisteredOp, node: onnx.NodeProto, position: int) -> str:
+def unknown_input(kind: registry.RegisteredOp, node: onnx.NodeProto, position: int) -> str:
     """Returns the message for an input whose value is not known.
 
     Args:
@@ -95,9 +95,9 @@ def unknown_input(kind: kinds.RegisteredOp, node: onnx.NodeProto, position: int)
     )
 
 
-def _name(kind: kinds.RegisteredOp, position: int) -> str:
+def _name(kind: registry.RegisteredOp, position: int) -> str:
     """Returns ONNX's name of an input."""
-    schema = kinds.schema_of(kind)
+    schema = registry.schema_of(kind)
     if schema is None or position >= len(schema.inputs):
         return kind.inputs[min(position, len(kind.inputs) - 1)]
     return str(schema.inputs[position].name)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import operands, windows
-from tensorflow_ipu.frontends.popart.ops.kinds import op
+from tensorflow_ipu.frontends.popart.ops.registry import op
 
 
 @op("MaxPool", 1, 8, 10, 11)

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
+from tensorflow_ipu.frontends.popart.ops.registry import GRAPHCORE, op
 from tensorflow_ipu.ops.rnn import cells, recurrence
 from tensorflow_ipu.ops.rnn import recurrence as scans
 from tensorflow_ipu.ops.rnn.arguments import PRECISE_TANH, precise_tanh

@@ -8,11 +8,12 @@ import tensorflow as tf
 
 from tensorflow_ipu.frontends.common import collectives
 from tensorflow_ipu.frontends.common.enums import CollectiveOperator, CommGroupType
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.common.replica_groups import CommGroup
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import kinds
-from tensorflow_ipu.frontends.popart.ops.kinds import COMM_GROUP, GRAPHCORE, GradientRule, op
+from tensorflow_ipu.frontends.popart.ops import registry
 from tensorflow_ipu.frontends.popart.ops.operands import axes_of, axis_of
+from tensorflow_ipu.frontends.popart.ops.registry import COMM_GROUP, GRAPHCORE, op
 
 #: What reductions compute of a tensor, its axes, and whether these are kept.
 REDUCTIONS = {
@@ -182,7 +183,7 @@ def _reduce_scatter(x: Any, *, collectiveOp: int = int(_O.Add), context: Any) ->
     position = collectives.position(stride, size)
     if CollectiveOperator(collectiveOp) is not _O.Local:
         result = collectives.shards(_reduced(x, collectiveOp, stride, size), size)[position]
-        return kinds.with_refused_gradient(
+        return registry.with_refused_gradient(
             result,
             "ReplicatedReduceScatter: the grad op is only implemented when the collectiveOperator "
             "is Local.",

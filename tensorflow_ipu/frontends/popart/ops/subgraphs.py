@@ -10,10 +10,11 @@ import onnx
 import tensorflow as tf
 from tensorflow.python.framework import func_graph as func_graph_lib
 
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, GradientRule, op
 from tensorflow_ipu.frontends.popart.ops.operands import axis_of
+from tensorflow_ipu.frontends.popart.ops.registry import GRAPHCORE, op
 from tensorflow_ipu.ops.functional_ops import outlined_function
 
 
