@@ -24,9 +24,9 @@ from tensorflow_ipu.frontends.popart.model import onnx_files
 from tensorflow_ipu.frontends.popart.ops.effects import ABORTED
 from tensorflow_ipu.frontends.popart.sessions import device_program, reports
 from tensorflow_ipu.frontends.popart.sessions.device_program import DeviceProgram, ExecutableFiles
-from tensorflow_ipu.frontends.popart.sessions.random_state import RandomState
 from tensorflow_ipu.frontends.popart.sessions.reports import Ir, SessionReports
 from tensorflow_ipu.frontends.popart.sessions.setup import Setup
+from tensorflow_ipu.frontends.popart.sessions.state import HostWeights, RandomState
 from tensorflow_ipu.frontends.popart.stepio import IStepIO, IWeightsIO
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.frontends.pva import Report
@@ -45,10 +45,10 @@ class SessionCore:
             setup: model, options and schedule.
         """
         self._setup = setup
-        self._weights = setup.weights
+        self._weights = HostWeights(setup)
         self._random = RandomState(setup)
-        self._program = DeviceProgram(setup, self._random)
-        self._files = ExecutableFiles(setup, self._program)
+        self._program = DeviceProgram(setup, self._weights, self._random)
+        self._files = ExecutableFiles(setup, self._weights, self._program)
         self._reports = SessionReports(setup, self._program, self._files)
         self._checked_sizes = False
         self._runs = 0

@@ -36,8 +36,8 @@ from tensorflow_ipu.frontends.popart.lowering.marks import ModelPlacement
 from tensorflow_ipu.frontends.popart.lowering.placement import placed_nodes
 from tensorflow_ipu.frontends.popart.lowering.training import GRADIENT
 from tensorflow_ipu.frontends.popart.model.imports import Model
-from tensorflow_ipu.frontends.popart.sessions.random_state import RandomState
 from tensorflow_ipu.frontends.popart.sessions.setup import Setup
+from tensorflow_ipu.frontends.popart.sessions.state import HostWeights, RandomState
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.plan import Plan
@@ -67,16 +67,18 @@ class DeviceProgram:
         loaded: The program on the device; None before that.
     """
 
-    def __init__(self, setup: Setup, random: RandomState) -> None:
+    def __init__(self, setup: Setup, weights: HostWeights, random: RandomState) -> None:
         """Starts without a compiled program.
 
         Args:
             setup: model, options and schedule.
+            weights: the values of variables at the start.
             random: the seed at the start.
         """
         self.executable: Executable | None = None
         self.loaded: programs.SessionProgram | None = None
         self._setup = setup
+        self._weights = weights
         self._random = random
         # Compiled on an attached device and not loaded yet.
         self._compiled: programs.SessionProgram | None = None
@@ -198,7 +200,7 @@ class DeviceProgram:
     def _values(self) -> dict[str, np.ndarray]:
         """Returns the values of all variables of the program at its start."""
         setup = self._setup
-        return {**setup.weights.values, **setup.scalars(), **self._random.variables()}
+        return {**self._weights.values, **setup.scalars(), **self._random.variables()}
 
     def _check_tensors(self) -> None:
         """Refuses tensors larger than an IPU, unless the capacity policy only warns.
@@ -298,16 +300,18 @@ class ExecutableFiles:
         folder: The folder of that file; None if there is none.
     """
 
-    def __init__(self, setup: Setup, program: DeviceProgram) -> None:
+    def __init__(self, setup: Setup, weights: HostWeights, program: DeviceProgram) -> None:
         """Takes the program.
 
         Args:
             setup: model, options and device.
+            weights: the values to save and load.
             program: the program to save.
         """
         self.has_loaded = False
         self.folder: Path | None = None
         self._setup = setup
+        self._weights = weights
         self._program = program
 
     def __repr__(self) -> str:
@@ -333,7 +337,7 @@ class ExecutableFiles:
                 "There is no compiled engine to save. Did you forget to call prepareDevice?"
             )
         members: dict[str, Any] = {_MEMBER: self._metadata()} if has_metadata else {}
-        weights = self._setup.weights.values if has_weights else {}
+        weights = self._weights.values if has_weights else {}
         target = _target(path)
         store.save(self._program.executable, target, {**members, **_as_members(weights)})
 
@@ -351,7 +355,7 @@ class ExecutableFiles:
         with private_files.replacing(_target(path)) as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
                 archive.writestr(_MEMBER, self._metadata())
-                for name, content in _as_members(self._setup.weights.values).items():
+                for name, content in _as_members(self._weights.values).items():
                     archive.writestr(name, content)
 
     def load(self, filename: str) -> None:
@@ -425,7 +429,7 @@ class ExecutableFiles:
             OSError: If it cannot be read.
             ValueError: If it is no such file, or has another program.
         """
-        host = self._setup.weights.values
+        host = self._weights.values
         with archives.reading(path, "an executable of a session of PopART") as archive:
             if _MEMBER not in archive.namelist():
                 raise ValueError("it was saved without savePopartMetadata")

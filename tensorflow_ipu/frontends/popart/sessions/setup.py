@@ -41,7 +41,6 @@ from tensorflow_ipu.frontends.popart.optimizers import optimizer
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import Optimizer
 from tensorflow_ipu.frontends.popart.options.patterns import EXCLUDED_PATTERNS, Patterns, check_name
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions, program_options
-from tensorflow_ipu.frontends.popart.sessions.host_weights import HostWeights
 from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 
@@ -273,7 +272,8 @@ class Setup:
         model: The model.
         facts: Shapes, types and trained weights.
         groupings: Replica groupings of variables that differ between groups, by id.
-        weights: The host's values of weights and optimizer state.
+        values: Weights and optimizer state at the start, by id.
+        streamed: Ids of the values that move between host and device.
         schedule: The placement of the program on IPUs.
     """
 
@@ -288,7 +288,7 @@ class Setup:
         options: SessionOptions,
         training: Training | None = None,
     ) -> None:
-        """Reads the model, checks it, and makes the host's weights.
+        """Reads the model and checks it.
 
         Args:
             name: the name of the session.
@@ -331,7 +331,8 @@ class Setup:
             self.patterns.disabled,
         )
         self.groupings = self._weight_groupings()
-        self.weights = self._host_weights()
+        self.values: Mapping[str, np.ndarray] = {**self.model.weights, **self._optimizer_state()}
+        self.streamed = [name for name in self.values if self._is_streamed(name)]
         self._check_anchors()
         if not self.model.nodes:
             raise imports.nothing_to_compute()
@@ -408,7 +409,7 @@ class Setup:
     def tensor_ids(self) -> set[str]:
         """Returns the ids of all tensors, and of gradients of the trained weights."""
         gradients = (GRADIENT + name for name in self.facts.trained)
-        known = (self.facts.infos, self.weights.values, self.scalars(), self._training_infos())
+        known = (self.facts.infos, self.values, self.scalars(), self._training_infos())
         return {*gradients, *(name for group in known for name in group)}
 
     def info(self, name: str) -> TensorInfo:
@@ -418,15 +419,14 @@ class Setup:
             name: the id of the tensor, one of `tensor_ids()`.
         """
         made = self._training_infos()
-        values = self.weights.values
         if name in self.facts.infos:
             return self.facts.infos[name]
         if name in made:
             return made[name]
         if _is_gradient(name):
             return self.facts.infos[_differentiated(name)]
-        if name in values:
-            value = values[name]
+        if name in self.values:
+            value = self.values[name]
             return TensorInfo(np.asarray(value[0]) if name in self.groupings else value)
         return TensorInfo(self.scalars()[name])
 
@@ -467,17 +467,6 @@ class Setup:
                 found[name] = grouping
         return found
 
-    def _host_weights(self) -> HostWeights:
-        """Returns the host's values; prepares the training for its weights."""
-        weights = self.model.weights
-        returned = {name: self.model.returning(name, self.total_replicas) for name in weights}
-        values = {**weights, **self._optimizer_state()}
-        return HostWeights(
-            values,
-            {name: groups for name, groups in returned.items() if groups is not None},
-            [name for name in values if self._is_streamed(name)],
-        )
-
     def _optimizer_state(self) -> dict[str, np.ndarray]:
         """Returns the optimizer state at the start; prepares the training for its weights."""
         if self.training is None:
@@ -514,7 +503,7 @@ class Setup:
             self.model,
             options,
             self.device.numIpus // self.replicas,
-            self.weights.values,
+            self.values,
             is_trained,
         )
         placement.check_pipeline(made, self.model, options, self.flow, self.training)
