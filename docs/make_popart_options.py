@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tensorflow_ipu.frontends.popart.options import patterns
-from tensorflow_ipu.frontends.popart.options.session_options import OPTIONS
+from tensorflow_ipu.frontends.popart import patterns
+from tensorflow_ipu.frontends.popart.session_options import OPTIONS
 
 PATH = Path(__file__).with_name("popart_options.md")
 
@@ -14,8 +14,8 @@ _HEAD = """\
 # Options of PopART
 
 Made by `docs/make_popart_options.py` from
-`tensorflow_ipu/frontends/popart/options/session_options.py` and
-`tensorflow_ipu/frontends/popart/options/patterns.py`.
+`tensorflow_ipu/frontends/popart/session_options.py` and
+`tensorflow_ipu/frontends/popart/patterns.py`.
 
 *values*: changes what is computed, kept or refused. *plan*: changes memory and time in reports
 and capacity checks, and no values. *ignored with one warning*: on the chip it would change memory

@@ -17,8 +17,8 @@ _WARNS = {"warning", "warn", "warning_once", "log_first_n", "log_every_n", "log_
 SAID_ONCE_FOR = {
     "tensorflow_ipu/util/notices.py": "a text, in a process",
     "tensorflow_ipu/frontends/common/executable_cache.py": "a file of another program, in the log",
-    "tensorflow_ipu/frontends/popart/options/session_options.py": "an option, in PopART's log",
-    "tensorflow_ipu/frontends/popart/sessions/state.py": "a call, in PopART's log",
+    "tensorflow_ipu/frontends/popart/session_options.py": "an option, in PopART's log",
+    "tensorflow_ipu/frontends/popart/session/state.py": "a call, in PopART's log",
     "tensorflow_ipu/frontends/popxl/tensor.py": "a variable, in PopART's log",
     "tensorflow_ipu/frontends/popxl_addons/module.py": "a call of a module",
     "tensorflow_ipu/frontends/popxl_addons/task_session.py": "a checkpoint that is loaded",

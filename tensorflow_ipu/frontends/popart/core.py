@@ -24,9 +24,10 @@ from tensorflow_ipu.frontends.common.option_groups import (
 )
 from tensorflow_ipu.frontends.common.replica_groups import CommGroup, ReplicaGrouping
 from tensorflow_ipu.frontends.popart import errors as _errors
-from tensorflow_ipu.frontends.popart.building.core import BuilderCore
-from tensorflow_ipu.frontends.popart.building.graphcore import AiGraphcoreOpset1
-from tensorflow_ipu.frontends.popart.building.opsets import OPSETS as _OPSETS
+from tensorflow_ipu.frontends.popart import onnx_model as _reserved
+from tensorflow_ipu.frontends.popart.builder.core import BuilderCore
+from tensorflow_ipu.frontends.popart.builder.graphcore import AiGraphcoreOpset1
+from tensorflow_ipu.frontends.popart.builder.opsets import OPSETS as _OPSETS
 from tensorflow_ipu.frontends.popart.dataflow import AnchorReturnType, DataFlow, InputSettings
 from tensorflow_ipu.frontends.popart.debug_info import (
     DebugContext,
@@ -36,8 +37,7 @@ from tensorflow_ipu.frontends.popart.debug_info import (
     initializePoplarDebugInfo,
 )
 from tensorflow_ipu.frontends.popart.devices import DeviceInfo, DeviceManager
-from tensorflow_ipu.frontends.popart.model import imports as _reserved
-from tensorflow_ipu.frontends.popart.model.tools import GraphTransformer, NumericsReport
+from tensorflow_ipu.frontends.popart.onnx_tools import GraphTransformer, NumericsReport
 from tensorflow_ipu.frontends.popart.ops.registry import (
     OpDefinition,
     OperatorIdentifier,
@@ -53,10 +53,10 @@ from tensorflow_ipu.frontends.popart.optimizers.optimizer import (
     OptimizerValueMap,
 )
 from tensorflow_ipu.frontends.popart.optimizers.sgd import SGD, ConstSGD
-from tensorflow_ipu.frontends.popart.options.patterns import Patterns
-from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
-from tensorflow_ipu.frontends.popart.sessions.inference import InferenceSessionCore
-from tensorflow_ipu.frontends.popart.sessions.training import TrainingSessionCore
+from tensorflow_ipu.frontends.popart.patterns import Patterns
+from tensorflow_ipu.frontends.popart.session.inference import InferenceSessionCore
+from tensorflow_ipu.frontends.popart.session.training import TrainingSessionCore
+from tensorflow_ipu.frontends.popart.session_options import SessionOptions
 from tensorflow_ipu.frontends.popart.stepio import (
     InputShapeInfo,
     IStepIO,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from tensorflow_ipu.frontends.common.enums import (
     AnchorReturnTypeId,
     ExchangeStrategy,
@@ -12,6 +14,7 @@ from tensorflow_ipu.frontends.common.enums import (
     TileSet,
 )
 from tensorflow_ipu.frontends.popart.errors import add_note, popart_exception
+from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 
 _NO_PERIOD = "A return period should not be supplied for this anchor return type"
 _NAMES = {member.name.upper(): member for member in AnchorReturnTypeId}
@@ -255,3 +258,33 @@ def _check_period(name: str, anchor: AnchorReturnType, batches: int) -> None:
         raise popart_exception(
             f"Return period must be a factor of the number of batches per step ({told})."
         )
+
+
+def anchor_array(
+    flow: DataFlow, name: str, micro: int, replicas: int, info: TensorInfo
+) -> np.ndarray:
+    """Returns an array for the values of an anchor in one step.
+
+    Args:
+        flow: batches and anchors.
+        name: the anchor.
+        micro: micro-batches of a batch.
+        replicas: the number of replicas.
+        info: shape and type of the anchor.
+
+    Raises:
+        RuntimeError: If the period of the anchor does not divide the batches of a step.
+    """
+    batches, kind = flow.batchesPerStep(), flow.art(name)
+    leading = [batches, micro]
+    if kind.id() in (AnchorReturnTypeId.Final, AnchorReturnTypeId.Sum):
+        leading = []
+    elif kind.id() is AnchorReturnTypeId.EveryN:
+        if batches % kind.rp():
+            raise RuntimeError(
+                f"Invalid anchor period of {name}: {kind.rp()} does not divide the batches per "
+                f"step, {batches}."
+            )
+        leading[0] = batches // kind.rp()
+    shape = [size for size in (*leading, replicas) if size != 1] + info.shape()
+    return np.empty(shape, info.data_type_lcase())

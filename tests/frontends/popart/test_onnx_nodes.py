@@ -16,7 +16,7 @@ import popart
 import pytest
 from onnx import checker, compose, defs, numpy_helper
 
-from tensorflow_ipu.frontends.popart.model import imports
+from tensorflow_ipu.frontends.popart import onnx_model
 from tensorflow_ipu.frontends.popart.ops import registry
 from tests.support.popart import popart_models
 
@@ -160,7 +160,7 @@ def joined(folders, opset):
         data = dict(zip((value.name for value in graph.input), given))
         for tensor in known(graph, opset) & set(data):
             graph.initializer.append(numpy_helper.from_array(data.pop(tensor), tensor))
-        taken = {name for node in graph.node for name in imports.taken_by(node)}
+        taken = {name for node in graph.node for name in onnx_model.taken_by(node)}
         inputs.update({name: array for name, array in data.items() if name in taken})
         results = arrays(folder, "output", len(graph.output))
         expected.update(zip((value.name for value in graph.output), results))

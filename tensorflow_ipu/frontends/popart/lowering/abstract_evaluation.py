@@ -12,13 +12,12 @@ import tensorflow as tf
 from onnx import helper, numpy_helper
 
 from tensorflow_ipu.frontends.common.op_registry import GradientRule
-from tensorflow_ipu.frontends.popart import datatypes
+from tensorflow_ipu.frontends.popart import datatypes, onnx_model
 from tensorflow_ipu.frontends.popart.debug_info import named
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering import training
 from tensorflow_ipu.frontends.popart.lowering.graphs import NodeLowering, Value
-from tensorflow_ipu.frontends.popart.model import imports
-from tensorflow_ipu.frontends.popart.model.imports import Model
+from tensorflow_ipu.frontends.popart.onnx_model import Model
 from tensorflow_ipu.frontends.popart.ops import registry
 from tensorflow_ipu.frontends.popart.ops.context import Context, Numerics, ProgramServices
 from tensorflow_ipu.frontends.popart.ops.registry import RegisteredOp
@@ -81,7 +80,7 @@ def _follow(
     fed = set(sources)
     for node in nodes:
         is_cut = _kind(node, opsets).gradient is GradientRule.CUT
-        if not is_cut and fed.intersection(imports.taken_by(node)):
+        if not is_cut and fed.intersection(onnx_model.taken_by(node)):
             fed.update(node.output)
     makers = {name: _kind(node, opsets) for node in nodes for name in node.output}
     for node in reversed(nodes):
@@ -90,7 +89,7 @@ def _follow(
         kind = _kind(node, opsets)
         behind = {
             name
-            for name in fed.intersection(imports.taken_by(node))
+            for name in fed.intersection(onnx_model.taken_by(node))
             if _flows(node, kind, name, makers.get(name), type_of)
         }
         if behind and kind.gradient is GradientRule.REFUSED:
@@ -296,7 +295,7 @@ def types_of_node(
         return _RULES[node.op_type](node, type_of(node.input[0]))
     with tf.Graph().as_default():
         lowering = NodeLowering(opsets, Context(services=ProgramServices()), knows_weights=False)
-        for name in imports.taken_by(node):
+        for name in onnx_model.taken_by(node):
             type_ = type_of(name)
             if type_ is not None:
                 lowering.values[name] = _placeholder(type_, data_of(name))

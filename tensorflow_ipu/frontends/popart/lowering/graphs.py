@@ -17,18 +17,50 @@ from tensorflow.python.eager import context as eager_context
 from tensorflow_ipu.compiler import source_map, trace
 from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.common.op_registry import GradientRule
-from tensorflow_ipu.frontends.popart import (
-    debug_info,
-    ops,  # noqa: F401 - fills the table
-)
+from tensorflow_ipu.frontends.popart import debug_info
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
 from tensorflow_ipu.frontends.popart.lowering.marks import PLAIN, ModelPlacement
-from tensorflow_ipu.frontends.popart.ops import operands, registry
+from tensorflow_ipu.frontends.popart.ops import (
+    effects,
+    elementwise,
+    images,
+    indexing,
+    linear,
+    losses,
+    movement,
+    newer,
+    normalization,
+    operands,
+    pooling,
+    random_values,
+    recurrent,
+    reductions,
+    registry,
+    subgraphs,
+)
 from tensorflow_ipu.frontends.popart.ops.context import Context, InnerServices, Made
 from tensorflow_ipu.frontends.popart.ops.effects import runs_effects
 from tensorflow_ipu.frontends.popart.ops.operands import unknown_input
 from tensorflow_ipu.frontends.popart.ops.registry import RegisteredOp
 from tensorflow_ipu.util.notices import warn_once
+
+# Importing a family registers its ops; `newer` comes last, as it continues ops of the others.
+_FAMILIES = (
+    effects,
+    elementwise,
+    images,
+    indexing,
+    linear,
+    losses,
+    movement,
+    normalization,
+    pooling,
+    random_values,
+    recurrent,
+    reductions,
+    subgraphs,
+    newer,
+)
 
 
 @dataclasses.dataclass(eq=False)

@@ -29,7 +29,7 @@ from tensorflow_ipu.compiler.ir.program import (
     VARIABLE_ATTRIBUTE,
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.options.session_options import ProgramOptions
+from tensorflow_ipu.frontends.popart.session_options import ProgramOptions
 from tensorflow_ipu.planner.schedule import PipelineDescription, RecomputationMode
 from tensorflow_ipu.planner.workload import POPART
 

@@ -31,9 +31,9 @@ from tensorflow_ipu.frontends.popart.lowering.marks import (
     stage_ipus,
 )
 from tensorflow_ipu.frontends.popart.lowering.training import ACCUMULATOR, Training
-from tensorflow_ipu.frontends.popart.model.imports import Model, taken_by
+from tensorflow_ipu.frontends.popart.onnx_model import Model, taken_by
 from tensorflow_ipu.frontends.popart.ops import operands, registry
-from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions, partials_of
+from tensorflow_ipu.frontends.popart.session_options import SessionOptions, partials_of
 from tensorflow_ipu.util import linear_partition
 
 # --- IPUs and stages of nodes ---

@@ -35,9 +35,9 @@ from tensorflow_ipu.frontends.popart.lowering.training import (
 )
 from tensorflow_ipu.frontends.popart.lowering.transfers import Anchors, Inputs
 from tensorflow_ipu.frontends.popart.lowering.updates import Update
-from tensorflow_ipu.frontends.popart.model.imports import Model
+from tensorflow_ipu.frontends.popart.onnx_model import Model
 from tensorflow_ipu.frontends.popart.ops.context import Context, Numerics, ProgramServices, folded
-from tensorflow_ipu.frontends.popart.options.session_options import NO_OPTIONS, ProgramOptions
+from tensorflow_ipu.frontends.popart.session_options import NO_OPTIONS, ProgramOptions
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.ops.replication_ops import replication_index
 

@@ -15,7 +15,7 @@ from tensorflow_ipu.frontends.common.enums import AnchorReturnTypeId, DataType, 
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
-from tensorflow_ipu.frontends.popart.model.imports import Model
+from tensorflow_ipu.frontends.popart.onnx_model import Model
 from tensorflow_ipu.frontends.popart.stepio import IStepIO
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.training.accumulators import Accumulator

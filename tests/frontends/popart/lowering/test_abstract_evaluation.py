@@ -8,7 +8,7 @@ import numpy as np
 import popart
 import pytest
 
-from tensorflow_ipu.frontends.popart.options import patterns
+from tensorflow_ipu.frontends.popart import patterns
 from tests.support.popart import popart_models
 
 W = np.array([[0.5, -1.0, 2.0], [1.0, 0.25, -0.5]], np.float32)

@@ -15,11 +15,11 @@ from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu.distributed import transport
 from tensorflow_ipu.frontends.common.logs import Logger
+from tensorflow_ipu.frontends.popart import onnx_files
 from tensorflow_ipu.frontends.popart.errors import popart_internal_exception, popart_runtime_error
 from tensorflow_ipu.frontends.popart.lowering.programs import SEED
 from tensorflow_ipu.frontends.popart.lowering.training import ACCUMULATOR
-from tensorflow_ipu.frontends.popart.model import onnx_files
-from tensorflow_ipu.frontends.popart.sessions.setup import Setup
+from tensorflow_ipu.frontends.popart.session.setup import Setup
 from tensorflow_ipu.frontends.popart.stepio import IWeightsIO
 from tensorflow_ipu.runtime import native
 from tensorflow_ipu.util import private_files

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from tensorflow_ipu.frontends.popart import onnx_files
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.model import onnx_files
 
 _T = onnx.TensorProto
 # Outputs of a batch normalization that is trained.

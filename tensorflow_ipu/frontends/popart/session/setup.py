@@ -22,6 +22,7 @@ from tensorflow_ipu.frontends.common.enums import (
     VirtualGraphMode,
 )
 from tensorflow_ipu.frontends.common.replica_groups import ReplicaGrouping
+from tensorflow_ipu.frontends.popart import onnx_files, onnx_model
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.devices import DeviceInfo
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
@@ -35,12 +36,11 @@ from tensorflow_ipu.frontends.popart.lowering.training import (
     UPDATED,
     Training,
 )
-from tensorflow_ipu.frontends.popart.model import imports, onnx_files
 from tensorflow_ipu.frontends.popart.ops.context import Numerics
 from tensorflow_ipu.frontends.popart.optimizers import optimizer
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import Optimizer
-from tensorflow_ipu.frontends.popart.options.patterns import EXCLUDED_PATTERNS, Patterns, check_name
-from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions, program_options
+from tensorflow_ipu.frontends.popart.patterns import EXCLUDED_PATTERNS, Patterns, check_name
+from tensorflow_ipu.frontends.popart.session_options import SessionOptions, program_options
 from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 
@@ -318,7 +318,7 @@ class Setup:
         self.total_replicas = self.options.getGlobalReplicationFactor()
         self._check_replicas()
         placement.check_pipelining(self.options, device.numIpus // self.replicas)
-        self.model = imports.read(
+        self.model = onnx_model.read(
             onnx_files.load(model), self._wanted(), shapes, self.options.strictOpVersions
         )
         self._check_excluded_patterns()
@@ -335,7 +335,7 @@ class Setup:
         self.streamed = [name for name in self.values if self._is_streamed(name)]
         self._check_anchors()
         if not self.model.nodes:
-            raise imports.nothing_to_compute()
+            raise onnx_model.nothing_to_compute()
         self.schedule = self._schedule()
 
     def __repr__(self) -> str:

@@ -16,9 +16,8 @@ from tensorflow_ipu.frontends.common.enums import (
 )
 from tensorflow_ipu.frontends.common.locations import VariableSettings
 from tensorflow_ipu.frontends.common.replica_groups import CommGroup, ReplicaGrouping
-from tensorflow_ipu.frontends.popart import datatypes
+from tensorflow_ipu.frontends.popart import datatypes, onnx_files
 from tensorflow_ipu.frontends.popart.errors import add_note, popart_exception
-from tensorflow_ipu.frontends.popart.model import onnx_files
 from tensorflow_ipu.frontends.popart.ops import registry
 from tensorflow_ipu.frontends.popart.ops.effects import has_effect
 from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo

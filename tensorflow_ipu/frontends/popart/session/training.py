@@ -1,4 +1,4 @@
-"""`TrainingSessionCore`: trains a model."""
+"""`TrainingSession`: trains a model."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ from tensorflow_ipu.frontends.popart.lowering.training import (
     Training,
 )
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import Optimizer
-from tensorflow_ipu.frontends.popart.options.patterns import Patterns
-from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
-from tensorflow_ipu.frontends.popart.sessions import setup
-from tensorflow_ipu.frontends.popart.sessions.core import SessionCore
-from tensorflow_ipu.frontends.popart.sessions.setup import Setup
+from tensorflow_ipu.frontends.popart.patterns import Patterns
+from tensorflow_ipu.frontends.popart.session import setup
+from tensorflow_ipu.frontends.popart.session.core import (
+    SessionAttributes,
+    SessionCore,
+    compile_or_raise,
+)
+from tensorflow_ipu.frontends.popart.session.setup import Setup
+from tensorflow_ipu.frontends.popart.session_options import SessionOptions
 from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo
 
 # Handle of the program of the forward passes only.
@@ -139,3 +143,70 @@ class TrainingSessionCore(SessionCore):
             return super()._other_program(handle)
         self._ready()
         return self._program.forward_only(handle)
+
+
+class TrainingSession(SessionAttributes, TrainingSessionCore):
+    """Trains a model on a device."""
+
+    def __init__(
+        self,
+        fnModel: Any,
+        dataFlow: DataFlow,
+        loss: str,
+        optimizer: Optimizer,
+        deviceInfo: DeviceInfo,
+        inputShapeInfo: InputShapeInfo = InputShapeInfo(),
+        patterns: Patterns | None = None,
+        userOptions: SessionOptions = SessionOptions(),
+        name: str = "training",
+    ) -> None:
+        """Makes everything but the program of the device.
+
+        Args:
+            fnModel: the bytes of a model, or its file.
+            dataFlow: batches and anchors.
+            loss: the tensor to make small.
+            optimizer: the optimizer.
+            deviceInfo: the device.
+            inputShapeInfo: shapes that the model leaves open.
+            patterns: which rewrites are on.
+            userOptions: options.
+            name: its name.
+
+        Raises:
+            popart_exception: If the model, the loss, an anchor or an option is not as it has to be.
+        """
+        super().__init__(
+            fnModel,
+            dataFlow,
+            loss,
+            optimizer,
+            deviceInfo,
+            inputShapeInfo,
+            patterns or Patterns(),
+            userOptions,
+            name,
+        )
+
+    def prepareDevice(self, loadEngine: bool = True) -> None:  # type: ignore[override]
+        """Compiles the program; see `TrainingSessionCore.prepareDevice`.
+
+        Args:
+            loadEngine: whether to load it too.
+
+        Raises:
+            OutOfMemoryException: If it does not fit into the memory of the device.
+        """
+        compile_or_raise(super().prepareDevice, loadEngine)
+
+    def compileAndExport(self, filename: str) -> None:  # type: ignore[override]
+        """Compiles the program and writes it to a file; see `saveExecutable`.
+
+        Args:
+            filename: the file, or a folder to put it into; folders that are missing are made.
+
+        Raises:
+            OutOfMemoryException: If it does not fit into the memory of the device.
+            OSError: If the file cannot be written.
+        """
+        compile_or_raise(super().compileAndExport, filename)

@@ -17,14 +17,14 @@ from tensorflow_ipu.frontends.common import debug_contexts, profiles
 from tensorflow_ipu.frontends.common.enums import Instrumentation
 from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.popart import debug_info
-from tensorflow_ipu.frontends.popart.building.annotations import MEMORY
+from tensorflow_ipu.frontends.popart.builder.annotations import MEMORY
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.debug_info import LINE
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
-from tensorflow_ipu.frontends.popart.model.imports import Model
-from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
-from tensorflow_ipu.frontends.popart.sessions.device_program import DeviceProgram, ExecutableFiles
-from tensorflow_ipu.frontends.popart.sessions.setup import Setup
+from tensorflow_ipu.frontends.popart.onnx_model import Model
+from tensorflow_ipu.frontends.popart.session.device_program import DeviceProgram, ExecutableFiles
+from tensorflow_ipu.frontends.popart.session.setup import Setup
+from tensorflow_ipu.frontends.popart.session_options import SessionOptions
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.frontends.pva import Report
 from tensorflow_ipu.profiler.report_data import Executions, options_of

@@ -15,12 +15,12 @@ from onnx import defs, helper
 from tensorflow_ipu.frontends.common.enums import RecomputeType
 from tensorflow_ipu.frontends.common.locations import VariableSettings
 from tensorflow_ipu.frontends.common.logs import Logger
-from tensorflow_ipu.frontends.popart import datatypes
-from tensorflow_ipu.frontends.popart.building import graph
-from tensorflow_ipu.frontends.popart.building.annotations import RECOMPUTE, Annotations
-from tensorflow_ipu.frontends.popart.building.graph import ONNX_DOMAIN, ModelGraph
-from tensorflow_ipu.frontends.popart.building.graphcore import AiGraphcoreOpset1
-from tensorflow_ipu.frontends.popart.building.opsets import OPSETS, OnnxOpset
+from tensorflow_ipu.frontends.popart import datatypes, onnx_files
+from tensorflow_ipu.frontends.popart.builder import graph
+from tensorflow_ipu.frontends.popart.builder.annotations import RECOMPUTE, Annotations
+from tensorflow_ipu.frontends.popart.builder.graph import ONNX_DOMAIN, ModelGraph
+from tensorflow_ipu.frontends.popart.builder.graphcore import AiGraphcoreOpset1
+from tensorflow_ipu.frontends.popart.builder.opsets import OPSETS, OnnxOpset
 from tensorflow_ipu.frontends.popart.dataflow import InputSettings
 from tensorflow_ipu.frontends.popart.debug_info import (
     LINE,
@@ -32,8 +32,7 @@ from tensorflow_ipu.frontends.popart.debug_info import (
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering import abstract_evaluation
-from tensorflow_ipu.frontends.popart.model import onnx_files
-from tensorflow_ipu.frontends.popart.options.patterns import EXCLUDED_PATTERNS
+from tensorflow_ipu.frontends.popart.patterns import EXCLUDED_PATTERNS
 from tensorflow_ipu.frontends.popart.signatures import checked, refused
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.util import private_files

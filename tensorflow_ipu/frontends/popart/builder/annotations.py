@@ -10,10 +10,10 @@ import onnx
 
 from tensorflow_ipu.frontends.common.enums import RecomputeType
 from tensorflow_ipu.frontends.common.locations import TensorLocation
-from tensorflow_ipu.frontends.popart.building.graph import ModelGraph, make_attribute
+from tensorflow_ipu.frontends.popart.builder.graph import ModelGraph, make_attribute
 from tensorflow_ipu.frontends.popart.errors import add_note, popart_exception
 from tensorflow_ipu.frontends.popart.ops.registry import COMM_GROUP
-from tensorflow_ipu.frontends.popart.options.patterns import EXCLUDED_PATTERNS
+from tensorflow_ipu.frontends.popart.patterns import EXCLUDED_PATTERNS
 from tensorflow_ipu.frontends.popart.signatures import checked
 
 IPU, STAGE, PHASE = "__ipu_number", "__pipeline_stage", "__execution_phase"

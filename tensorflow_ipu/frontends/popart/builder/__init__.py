@@ -6,10 +6,10 @@ from typing import Any, Union
 
 import numpy as np
 
-from tensorflow_ipu.frontends.popart.building import core, graphcore, opsets
-from tensorflow_ipu.frontends.popart.building.opsets import DEFAULT_VERSION, VERSIONS
+from tensorflow_ipu.frontends.popart import onnx_files
+from tensorflow_ipu.frontends.popart.builder import core, graphcore, opsets
+from tensorflow_ipu.frontends.popart.builder.opsets import DEFAULT_VERSION, VERSIONS
 from tensorflow_ipu.frontends.popart.debug_info import as_context
-from tensorflow_ipu.frontends.popart.model import onnx_files
 
 __all__ = [
     *("AiGraphcore", "AiGraphcoreOpset1", "AiOnnx", "AiOnnx6", "AiOnnx7", "AiOnnx8", "AiOnnx9"),

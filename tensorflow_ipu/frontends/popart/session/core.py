@@ -6,27 +6,29 @@ import json
 import os
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu.frontends.common import drawings, logs
 from tensorflow_ipu.frontends.common.enums import IrSerializationFormat
-from tensorflow_ipu.frontends.popart.dataflow import DataFlow
+from tensorflow_ipu.frontends.popart import onnx_files
+from tensorflow_ipu.frontends.popart.dataflow import DataFlow, anchor_array
 from tensorflow_ipu.frontends.popart.errors import (
     OutOfMemoryError,
+    OutOfMemoryException,
     popart_exception,
     popart_runtime_error,
     poplar_application_runtime_error,
     poplar_exception,
 )
 from tensorflow_ipu.frontends.popart.lowering import programs, transfers
-from tensorflow_ipu.frontends.popart.model import onnx_files
 from tensorflow_ipu.frontends.popart.ops.effects import ABORTED
-from tensorflow_ipu.frontends.popart.sessions import device_program, reports
-from tensorflow_ipu.frontends.popart.sessions.device_program import DeviceProgram, ExecutableFiles
-from tensorflow_ipu.frontends.popart.sessions.reports import Ir, SessionReports
-from tensorflow_ipu.frontends.popart.sessions.setup import Setup
-from tensorflow_ipu.frontends.popart.sessions.state import HostWeights, RandomState
+from tensorflow_ipu.frontends.popart.session import device_program, reports
+from tensorflow_ipu.frontends.popart.session.device_program import DeviceProgram, ExecutableFiles
+from tensorflow_ipu.frontends.popart.session.reports import Ir, SessionReports
+from tensorflow_ipu.frontends.popart.session.setup import Setup
+from tensorflow_ipu.frontends.popart.session.state import HostWeights, RandomState
 from tensorflow_ipu.frontends.popart.stepio import IStepIO, IWeightsIO
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.frontends.pva import Report
@@ -473,6 +475,54 @@ class SessionCore:
             ]
             shown = options.firstDotOp, options.finalDotOp
             drawings.write(check, options.logDir, {"main": ops}, shown, options.dotOpNames)
+
+
+class SessionAttributes:
+    """Attributes of `popart` sessions that those of `popart_core` lack."""
+
+    def initAnchorArrays(self: Any) -> dict[str, np.ndarray]:
+        """Returns an array for each anchor.
+
+        Raises:
+            RuntimeError: If a period does not divide the batches of a step.
+        """
+        leading = (self.accumulationFactor, self.replicationFactor)
+        return {
+            name: anchor_array(self.dataFlow, name, *leading, self.getInfo(name))
+            for name in self.dataFlow.anchors()
+        }
+
+    @property
+    def dataFlow(self: Any) -> DataFlow:
+        """Batches and anchors."""
+        return self._getDataFlow()
+
+    @property
+    def replicationFactor(self: Any) -> int:
+        """The number of replicas."""
+        return self._replicationFactor()
+
+    @property
+    def accumulationFactor(self: Any) -> int:
+        """Micro-batches of a batch."""
+        return self._accumulationFactor()
+
+
+def compile_or_raise(prepare: Any, argument: Any) -> None:
+    """Compiles a program; raises PopART's error if memory does not suffice.
+
+    Args:
+        prepare: the method that compiles.
+        argument: its argument.
+
+    Raises:
+        OutOfMemoryException: If the program does not fit into the memory of the device.
+    """
+    state = OutOfMemoryError()
+    with eager_context.eager_mode():
+        prepare(argument, state)
+    if not state.isSuccessful():
+        raise OutOfMemoryException(state)
 
 
 # Words of the error of an op of a type that the device has no code for.

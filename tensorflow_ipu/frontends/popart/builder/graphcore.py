@@ -11,8 +11,8 @@ from tensorflow_ipu.frontends.common.enums import (
     ScatterReduction,
 )
 from tensorflow_ipu.frontends.common.replica_groups import CommGroup
-from tensorflow_ipu.frontends.popart.building.graph import GRAPHCORE_DOMAIN
-from tensorflow_ipu.frontends.popart.building.opsets import CoreOpset, node
+from tensorflow_ipu.frontends.popart.builder.graph import GRAPHCORE_DOMAIN
+from tensorflow_ipu.frontends.popart.builder.opsets import CoreOpset, node
 from tensorflow_ipu.frontends.popart.debug_info import DebugContextLike, as_context
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops.registry import COMM_GROUP

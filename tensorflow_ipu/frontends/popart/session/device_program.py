@@ -35,9 +35,9 @@ from tensorflow_ipu.frontends.popart.lowering import programs
 from tensorflow_ipu.frontends.popart.lowering.marks import ModelPlacement
 from tensorflow_ipu.frontends.popart.lowering.placement import placed_nodes
 from tensorflow_ipu.frontends.popart.lowering.training import GRADIENT
-from tensorflow_ipu.frontends.popart.model.imports import Model
-from tensorflow_ipu.frontends.popart.sessions.setup import Setup
-from tensorflow_ipu.frontends.popart.sessions.state import HostWeights, RandomState
+from tensorflow_ipu.frontends.popart.onnx_model import Model
+from tensorflow_ipu.frontends.popart.session.setup import Setup
+from tensorflow_ipu.frontends.popart.session.state import HostWeights, RandomState
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.plan import Plan

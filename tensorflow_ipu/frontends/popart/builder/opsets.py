@@ -12,10 +12,9 @@ import onnx
 from onnx import defs, helper
 
 from tensorflow_ipu.frontends.common import enums
-from tensorflow_ipu.frontends.popart import datatypes, signatures
-from tensorflow_ipu.frontends.popart.building.graph import ONNX_DOMAIN
+from tensorflow_ipu.frontends.popart import datatypes, onnx_files, signatures
+from tensorflow_ipu.frontends.popart.builder.graph import ONNX_DOMAIN
 from tensorflow_ipu.frontends.popart.debug_info import DebugContext, as_context
-from tensorflow_ipu.frontends.popart.model import onnx_files
 from tensorflow_ipu.frontends.popart.signatures import checked
 
 # --- Methods and their arguments ---

@@ -1,1 +1,0 @@
-"""Builds ONNX models: graphs, nodes, names, annotations and the methods of opsets."""

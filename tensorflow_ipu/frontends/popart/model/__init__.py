@@ -1,1 +1,0 @@
-"""ONNX files: loading, checks, data kept beside them."""

@@ -1,1 +1,0 @@
-"""Sessions of PopART: their life cycle, weights, random state, executables and reports."""
