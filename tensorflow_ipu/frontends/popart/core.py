@@ -27,6 +27,7 @@ from tensorflow_ipu.frontends.popart import errors as _errors
 from tensorflow_ipu.frontends.popart import onnx_model as _reserved
 from tensorflow_ipu.frontends.popart.builder.core import BuilderCore
 from tensorflow_ipu.frontends.popart.builder.graphcore import AiGraphcoreOpset1
+from tensorflow_ipu.frontends.popart.builder.model_tools import GraphTransformer, NumericsReport
 from tensorflow_ipu.frontends.popart.builder.opsets import OPSETS as _OPSETS
 from tensorflow_ipu.frontends.popart.dataflow import AnchorReturnType, DataFlow, InputSettings
 from tensorflow_ipu.frontends.popart.debug_info import (
@@ -37,7 +38,6 @@ from tensorflow_ipu.frontends.popart.debug_info import (
     initializePoplarDebugInfo,
 )
 from tensorflow_ipu.frontends.popart.devices import DeviceInfo, DeviceManager
-from tensorflow_ipu.frontends.popart.onnx_tools import GraphTransformer, NumericsReport
 from tensorflow_ipu.frontends.popart.ops.registry import (
     OpDefinition,
     OperatorIdentifier,

@@ -32,9 +32,9 @@ from tensorflow_ipu.frontends.popart.lowering.training import (
     UPDATED,
     LossScale,
     Training,
+    Update,
 )
 from tensorflow_ipu.frontends.popart.lowering.transfers import Anchors, Inputs
-from tensorflow_ipu.frontends.popart.lowering.updates import Update
 from tensorflow_ipu.frontends.popart.onnx_model import Model
 from tensorflow_ipu.frontends.popart.ops.context import Context, Numerics, ProgramServices, folded
 from tensorflow_ipu.frontends.popart.session_options import NO_OPTIONS, ProgramOptions

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu.frontends.common import resampling
+from tensorflow_ipu.frontends.common import kernels
 from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import registry
@@ -231,7 +231,7 @@ def resize(
     sizes: Any = None,
     *,
     coordinate_transformation_mode: str = "half_pixel",
-    cubic_coeff_a: float = resampling.SHARPNESS,
+    cubic_coeff_a: float = kernels.SHARPNESS,
     exclude_outside: int = 0,
     extrapolation_value: float = 0.0,
     mode: str = "nearest",
@@ -298,7 +298,7 @@ def _resized(
     mode: str,
     nearest_mode: str,
     coordinates: str,
-    sharpness: float = resampling.SHARPNESS,
+    sharpness: float = kernels.SHARPNESS,
 ) -> Any:
     """Returns a tensor in another size."""
     if len(scales) != x.shape.rank:
@@ -310,7 +310,7 @@ def _resized(
         whole = np.array(x.shape.as_list(), np.float32) * np.array(scales, np.float32)
         sizes = [int(size) for size in np.floor(whole)]
     factors = [float(scale) for scale in scales]
-    result = resampling.interpolated(x, factors, mode, nearest_mode, coordinates, sizes, sharpness)
+    result = kernels.interpolated(x, factors, mode, nearest_mode, coordinates, sizes, sharpness)
     if mode != "linear":
         return result
     return registry.with_refused_gradient(
@@ -383,6 +383,4 @@ def _regions(
             f"regions are not supported. Received: {sampling_ratio}"
         )
     images = tf.cast(batch, tf.int32)
-    return resampling.region_averages(
-        x, rois, images, size, spatial_scale, sampling_ratio, is_shifted
-    )
+    return kernels.region_averages(x, rois, images, size, spatial_scale, sampling_ratio, is_shifted)

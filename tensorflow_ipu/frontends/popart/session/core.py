@@ -478,7 +478,7 @@ class SessionCore:
 
 
 class SessionAttributes:
-    """Attributes of `popart` sessions that those of `popart_core` lack."""
+    """Attributes of sessions in `popart` that sessions in `popart_core` lack."""
 
     def initAnchorArrays(self: Any) -> dict[str, np.ndarray]:
         """Returns an array for each anchor.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tensorflow_ipu.frontends.common import resampling
+from tensorflow_ipu.frontends.common import kernels
 from tensorflow_ipu.frontends.popxl import building, context
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
@@ -39,7 +39,7 @@ def _interpolate_spec(
     return [t.with_shape(tuple(sizes))]
 
 
-_INTERPOLATE = register(OpKind("Resize", _interpolate_spec, resampling.interpolated))
+_INTERPOLATE = register(OpKind("Resize", _interpolate_spec, kernels.interpolated))
 
 
 def interpolate(
@@ -69,7 +69,7 @@ def interpolate(
     building.check_in_graph(context.get_current_graph(), [t])
     for name, value, known in (
         ("mode", mode, _MODES),
-        ("nearest_mode", nearest_mode, tuple(resampling.ROUNDING)),
+        ("nearest_mode", nearest_mode, tuple(kernels.ROUNDING)),
         ("coordinate_transformation_mode", coordinate_transformation_mode, _COORDINATES),
     ):
         if value not in known:
@@ -109,7 +109,7 @@ def _roi_spec(
     return [t.with_shape((rois.shape[0], t.shape[1], *output_size))]
 
 
-_ROI_ALIGN = register(OpKind("RoiAlign", _roi_spec, resampling.region_averages))
+_ROI_ALIGN = register(OpKind("RoiAlign", _roi_spec, kernels.region_averages))
 
 
 def roi_align(
