@@ -12,8 +12,6 @@ from tensorflow_ipu.compiler.checks.capacity import chosen_policy
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.configs.machine import Machine
-from tensorflow_ipu.device import system
-from tensorflow_ipu.device.attachment import ipus_reserved
 from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instances import Instances, of_poprun
 from tensorflow_ipu.frontends.common import device_table
@@ -25,6 +23,8 @@ from tensorflow_ipu.frontends.common.enums import (
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
 from tensorflow_ipu.frontends.popart.signatures import checked
+from tensorflow_ipu.runtime import system
+from tensorflow_ipu.runtime.attachment import ipus_reserved
 from tensorflow_ipu.tuning.advice import out_of_memory
 from tensorflow_ipu.util.notices import warn_once
 
