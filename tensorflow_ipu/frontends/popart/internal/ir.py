@@ -12,6 +12,8 @@ from tensorflow_ipu.frontends.popart.debug_info import DebugContext as DebugCont
 from tensorflow_ipu.frontends.popart.debug_info import DebugInfo as DebugInfo
 from tensorflow_ipu.frontends.popart.debug_info import SourceLocation as SourceLocation
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import OptimizerValue as OptimizerValue
+from tensorflow_ipu.frontends.popart.session.reports import Ir as Ir
+from tensorflow_ipu.frontends.popart.session_options import SessionOptions as SessionOptions
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo as TensorInfo
 from tensorflow_ipu.frontends.popxl.ir import Graph as Graph
 from tensorflow_ipu.frontends.popxl.ir import Op as Op
