@@ -34,7 +34,7 @@ def _checked_period(kind: AnchorReturnTypeId, period: Any) -> int | None:
 
 
 class AnchorReturnType:
-    """Which values of an anchor come to the host."""
+    """Rule for the values of an anchor that come to the host."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class AnchorReturnType:
 
 
 class InputSettings:
-    """How an input comes to the device."""
+    """Transfer of an input to the device: tile set, exchange strategy, replicas."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class InputSettings:
 
 
 class DataFlow:
-    """How many batches one step has, and which tensors come to the host."""
+    """Batches of one step, and the tensors that come to the host."""
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ class DataFlow:
         return arg0 in self._anchors
 
     def art(self, arg0: str) -> AnchorReturnType:
-        """Returns which values of a tensor come to the host.
+        """Returns the rule for the values of a tensor that come to the host.
 
         Args:
             arg0: its name.

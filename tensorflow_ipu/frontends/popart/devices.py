@@ -34,7 +34,7 @@ from tensorflow_ipu.util.notices import warn_once
 def attach(
     owner: Any, ipus: int, number: int | None = None, ids: Sequence[int] | None = None
 ) -> int | None:
-    """Returns the ordinal of a TensorFlow device, which the owner has until `detach`.
+    """Reserves a TensorFlow device until `detach`; returns its ordinal.
 
     A free device of the configuration serves. If there is none, the IPUs are configured anew:
     those that others have keep their places. TensorFlow devices have powers of two of IPUs: of
@@ -238,7 +238,7 @@ class DeviceInfo:
 
     @property
     def numIpus(self) -> int:
-        """How many IPUs it has."""
+        """The number of its IPUs."""
         return self._ipus
 
     @property
@@ -259,7 +259,7 @@ class DeviceInfo:
 
     @property
     def chip(self) -> Chip:
-        """Figures of its IPUs, for which its programs are planned."""
+        """Figures of its IPUs; its programs are planned for them."""
         if self._type is DeviceType.Cpu:
             return machine_chip()
         is_real = self._type is DeviceType.Ipu
@@ -320,7 +320,7 @@ class DeviceInfo:
 
 
 def wait_at_most(seconds: int) -> None:
-    """Sets how long devices that are made from now on wait for IPUs.
+    """Sets how many seconds new devices wait for IPUs.
 
     Args:
         seconds: the time.
@@ -548,7 +548,7 @@ class DeviceManager:
         ]
 
     def setOnDemandAttachTimeout(self, attachTimeout: int) -> None:
-        """Sets how long devices that are made from now on wait for IPUs.
+        """Sets how many seconds new devices wait for IPUs.
 
         Args:
             attachTimeout: seconds.
@@ -588,7 +588,7 @@ def _attached(device: DeviceInfo) -> DeviceInfo:
 
 
 def _missing(ipus: int) -> popart_exception:
-    """Returns the error of a device of which not enough IPUs are free."""
+    """Returns the error of a device without enough free IPUs."""
     return popart_exception(
         f"Failed to acquire device with {ipus} IPUs. Ensure that there are sufficient IPUs "
         "available: detach other devices."

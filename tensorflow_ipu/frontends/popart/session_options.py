@@ -275,7 +275,7 @@ OPTIONS = {name: Option(name, _maker(row[0]), *row[1:]) for name, row in _ROWS.i
 
 
 def _property(name: str) -> property:
-    """Returns the property of an option, which refuses values of other types."""
+    """Makes the property of an option; it refuses values of other types."""
     expected = type(OPTIONS[name].default())
 
     def read(self: SessionOptions) -> Any:
@@ -390,7 +390,7 @@ class SessionOptions(_Declared):
             )
 
     def warn_of_ignored(self) -> None:
-        """Says which options have no effect here, although they have one on the chip."""
+        """Logs each option that has an effect on the chip only."""
         for name in self.changed():
             if OPTIONS[name].effect is Effect.IGNORED:
                 warn_once(
@@ -433,7 +433,7 @@ NO_OPTIONS = ProgramOptions({})
 def program_options(
     options: SessionOptions, device: DeviceType, recomputes: bool
 ) -> ProgramOptions:
-    """Returns the options of a program that its session has, where they are not the defaults.
+    """Returns the options of a program that differ from the defaults.
 
     Args:
         options: the options of the session.

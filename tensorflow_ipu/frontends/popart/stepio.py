@@ -42,7 +42,7 @@ class PyStepIO(IStepIO):
     """Arrays for the inputs and anchors of a step."""
 
     def __init__(self, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) -> None:
-        """Takes the arrays, which are not copied.
+        """Takes the arrays without a copy.
 
         Args:
             inputs: an array for each input, C-contiguous.
@@ -205,7 +205,7 @@ class PyWeightsIO(IWeightsIO):
     """Arrays that weights are read to or written from."""
 
     def __init__(self, weights: Mapping[str, np.ndarray]) -> None:
-        """Takes the arrays, which are not copied.
+        """Takes the arrays without a copy.
 
         Args:
             weights: an array for each weight, C-contiguous.

@@ -92,7 +92,7 @@ class TensorInfo:
         return []
 
     def strides(self, shape: Sequence[int]) -> list[int]:
-        """Returns how many bytes lie between elements along each dimension of a shape.
+        """Returns the bytes between elements along each dimension of a shape.
 
         Args:
             shape: the shape.

@@ -76,7 +76,7 @@ def _follow(
     type_of: _TypeOf,
     patterns_off: frozenset[str],
 ) -> None:
-    """Goes back from tensors whose gradients are asked for."""
+    """Walks back from tensors with requested gradients."""
     fed = set(sources)
     for node in nodes:
         is_cut = _kind(node, opsets).gradient is GradientRule.CUT
@@ -111,7 +111,7 @@ def _follow(
 
 
 def _check_patterns(node: onnx.NodeProto, behind: set[str], off: frozenset[str]) -> None:
-    """Refuses a node whose gradient by some of its inputs needs a pattern that is off."""
+    """Refuses a node if a gradient by one of its inputs needs a pattern that is off."""
     for name, pattern in zip(node.input, _PATTERNS.get(node.op_type, ())):
         if name in behind and pattern in off:
             raise popart_exception(
@@ -230,7 +230,7 @@ def _weight(model: Model, name: str, array: np.ndarray, replicas: int) -> Value:
 
 
 def _tracked(lowering: NodeLowering, model: Model, trained: training.Training) -> tuple[str, ...]:
-    """Returns the tensors whose gradients the loss scale follows: those that lead to the loss."""
+    """Returns the tensors with gradients that the loss scale follows."""
     settings = trained.scale
     if settings is None:
         return ()

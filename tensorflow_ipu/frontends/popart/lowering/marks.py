@@ -41,7 +41,7 @@ _PARTIALS_TYPES = {"FLOAT": tf.float32, "HALF": tf.float16}
 
 @dataclasses.dataclass(frozen=True)
 class NodePlace:
-    """Where a node runs.
+    """Place of a node.
 
     Attributes:
         ipu: The IPU within a replica.
@@ -57,7 +57,7 @@ Places = Mapping[str, NodePlace]
 
 
 def place_of(places: Places, node: onnx.NodeProto) -> NodePlace | None:
-    """Returns where a node runs; None for anywhere.
+    """Returns the place of a node; None for anywhere.
 
     Args:
         places: where nodes run.

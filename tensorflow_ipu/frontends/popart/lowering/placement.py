@@ -43,7 +43,7 @@ IPU, STAGE, PHASE = "__ipu_number", "__pipeline_stage", "__execution_phase"
 
 
 def places_of(model: Model, options: SessionOptions, ipus: int) -> Places:
-    """Returns where nodes run; empty if they all run on one IPU.
+    """Assigns IPUs and stages to nodes; empty if one IPU runs all.
 
     Args:
         model: the model.
@@ -107,7 +107,7 @@ def check_ipus(places: Places, ipus: int) -> None:
 
 
 def homes_of(model: Model, places: Places) -> dict[str, NodePlace]:
-    """Returns where inputs and weights are used first, by id.
+    """Returns the place of the first use of each input and weight, by id.
 
     Args:
         model: the model.
@@ -242,7 +242,7 @@ def _check_order(model: Model, nodes: Iterable[onnx.NodeProto], stages: Iterable
 
 
 def _check_callees(model: Model, nodes: Iterable[onnx.NodeProto], ipus: Iterable[int]) -> None:
-    """Refuses called graphs of a pipeline whose nodes are not where the call is."""
+    """Refuses a called graph of a pipeline with nodes on another IPU than the call."""
     for node, ipu in zip(nodes, ipus):
         for callee in (a.g for a in node.attribute if node.op_type == "Call" and a.HasField("g")):
             for inner in callee.node:
@@ -283,7 +283,7 @@ def schedule_of(
     variables: Mapping[str, np.ndarray],
     is_trained: bool,
 ) -> ModelPlacement:
-    """Returns how a program is put on IPUs.
+    """Places a program on IPUs and its variables in memory.
 
     Args:
         model: the model.
@@ -387,7 +387,7 @@ def locations_of(
 def _location(
     settings: TensorLocationSettings, chosen: Any, elements: int, replicas: int
 ) -> Location:
-    """Returns where a variable of one kind is; small ones stay whole and on the chip."""
+    """Returns the memory of a variable; small ones stay whole and on the chip."""
     location = settings.location
     least, least_sharded = (
         settings.minElementsForOffChip,

@@ -1,4 +1,4 @@
-"""`SessionProgram`: a model as a Cluster, which loops over the micro-batches of a step."""
+"""`SessionProgram`: a model as a Cluster that loops over the micro-batches of a step."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ class MicroBatch:
 
     @property
     def _differentiated_too(self) -> list[str]:
-        """The tensors besides weights whose gradients are anchored or tracked."""
+        """The tensors, besides weights, with anchored or tracked gradients."""
         anchors = self._step.data_flow.anchors()
         anchored = [name[len(GRADIENT) :] for name in anchors if name.startswith(GRADIENT)]
         return [*anchored, *self._step.tracked]
@@ -314,7 +314,7 @@ class MicroBatch:
         ]
 
     def _send_state(self, done: list[Any]) -> list[Any]:
-        """Adds the sending of weights after an update, of which only the last value is wanted."""
+        """Sends weights to the host after an update; the last value counts."""
         flow = self._step.data_flow
         with tf.control_dependencies(done):
             return [

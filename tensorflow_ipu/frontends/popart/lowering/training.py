@@ -130,7 +130,7 @@ class LossScale:
 
 
 def state_of(settings: AutomaticLossScalingSettings) -> dict[str, np.ndarray]:
-    """Returns the state of a loss scale that models have, as it is at the start.
+    """Returns the initial state of a loss scale, as models store it.
 
     Args:
         settings: how the scale follows gradients. Only periods of several batches need a counter.
@@ -192,7 +192,7 @@ def tracked(
     nodes: Iterable[onnx.NodeProto],
     types: Mapping[str, Any],
 ) -> list[str]:
-    """Returns the tensors whose gradients are tracked, as far as the model says.
+    """Returns the tensors with tracked gradients, as far as the model says.
 
     Args:
         settings: how the scale follows gradients.

@@ -45,7 +45,7 @@ class TransferPlan:
     infos: Mapping[str, TensorInfo]
 
     def samples_of(self, name: str) -> int:
-        """Returns how many samples of an input a step takes.
+        """Returns the number of samples of an input in a step.
 
         Args:
             name: the input.

@@ -141,7 +141,7 @@ class ProgramServices:
 
 
 class InnerServices:
-    """The same for a graph inside another one, which leaves nothing behind but its results.
+    """Seeds and effects of a subgraph, which leaves nothing behind but its results.
 
     Attributes:
         effects: Operations that have to run.
@@ -233,5 +233,5 @@ class Context:
 
     @property
     def output_count(self) -> int:
-        """How many outputs the node has."""
+        """The number of outputs of the node."""
         return len(self.node.output)

@@ -276,7 +276,7 @@ def _scaled_add(
 
 
 def _extreme(type_: str, reduce: Any) -> None:
-    """Enters Max or Min, whose gradient goes to every input that equals the result."""
+    """Registers Max or Min; the gradient goes to every input that equals the result."""
 
     @tf.custom_gradient
     def computed(*tensors: Any) -> Any:
@@ -347,7 +347,7 @@ op("Sum", 8)(_sum)
 
 
 def _divided(total: Any, count: int) -> Any:
-    """Returns a sum as a mean, which there is of floating-point numbers only."""
+    """Divides a sum by the count; refuses integers."""
     return _of_floats("Mean", lambda x: x / tf.cast(count, x.dtype))(total)
 
 
@@ -370,7 +370,7 @@ def _clip_inputs(x: Any, least: Any = None, most: Any = None) -> Any:
 
 
 def _bound(value: float, dtype: Any) -> Any:
-    """Returns a bound of a type, which infinity and ONNX's defaults may be outside of."""
+    """Returns a bound within the range of a type; infinity and ONNX's defaults may be outside."""
     return tf.constant(np.clip(value, float(dtype.min), float(dtype.max)), dtype)
 
 

@@ -39,7 +39,7 @@ def signed(indices: Any) -> Any:
 
 
 def counted(indices: Any, size: Any) -> Any:
-    """Returns indices, of which negative ones count from the end.
+    """Returns indices from the start; negative ones count from the end.
 
     Args:
         indices: the indices.
@@ -220,7 +220,7 @@ def _begin(x: Any, offset: Any, axes: Any) -> Any:
 
 
 def _inside(x: Any, offset: Any, axes: Any, sizes: Any) -> Any:
-    """Returns which elements of `x` a slice has."""
+    """Returns a mask of the elements of `x` that a slice has."""
     inside = tf.ones(x.shape, tf.bool)
     starts = tf.unstack(tf.reshape(offset, [-1]))
     for axis, size, start in zip(axes_of(axes, x.shape.rank), sizes, starts):
@@ -368,7 +368,7 @@ def _check_initial(source: Any, initial: Any, least: list[int]) -> None:
 
 
 def _corner(source: Any, index: Any) -> Any:
-    """Returns the part of the data that an index covers which is not broadcast."""
+    """Returns the part of the data that an index covers without broadcasting."""
     whole, own = source.shape.as_list(), index.shape.as_list()
     if len(whole) != len(own):
         raise popart_exception(

@@ -314,7 +314,7 @@ def _text(attribute: Any) -> str:
 
 
 def _sets(name: str, values: Any, counts: Any, number: int) -> list[list[int]]:
-    """Returns the values for each convolution, which are in one list."""
+    """Splits one list of values by convolution."""
     if not counts:
         return [[] for _ in range(number)]
     if len(counts) != number:

@@ -106,7 +106,7 @@ def _logits(context: Any) -> Any:
 
 
 def _fused(logits: Any, probabilities: Any, chosen: Any) -> Any:
-    """Returns negative log-likelihoods, whose gradient by the logits is `p - chosen`."""
+    """Returns negative log-likelihoods; their gradient by the logits is `p - chosen`."""
     probabilities = tf.stop_gradient(probabilities)
 
     @tf.custom_gradient

@@ -142,7 +142,7 @@ _enter_position("ArgMin", tf.argmin)
 
 @op("Slice", 12, 13, known=(1, 2, 3, 4), folds=True)
 def _slice(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
-    """Takes any steps, which opsets of PopART take with a pattern only."""
+    """Takes any steps; before opset 12, steps need a pattern."""
     return movement.sliced(x, starts, ends, axes, steps)
 
 
@@ -298,7 +298,7 @@ def _pow(x: Any, y: Any) -> Any:
 
 @op("Clip", 12, 13, known=(1, 2))
 def _clip(x: Any, least: Any = None, most: Any = None) -> Any:
-    """Where the bounds cross, the upper one counts."""
+    """If the bounds cross, the upper one counts."""
     if least is not None:
         x = tf.maximum(x, tf.constant(np.reshape(least, []), x.dtype))
     return x if most is None else tf.minimum(x, tf.constant(np.reshape(most, []), x.dtype))
@@ -341,7 +341,7 @@ op("Mish", 18, 22)(lambda x: x * tf.tanh(tf.math.softplus(x)))
 def _dropout(
     x: Any, ratio: Any = None, training: Any = None, *, seed: int | None = None, context: Any
 ) -> Any:
-    """Drops values where the session trains, unless the model says that it does not."""
+    """Drops values in training, unless the model turns it off."""
     share = 0.5 if ratio is None or not np.size(ratio) else float(np.reshape(ratio, []))
     is_on = context.is_training and (training is None or bool(np.reshape(training, [])))
     return random_values.dropped(x, x.shape, share, is_on, context)[: context.output_count]
@@ -496,7 +496,7 @@ def _softmax_cross_entropy(
 
 
 def _enter_layer(type_: str, function: Any) -> None:
-    """Enters a recurrent layer, whose attribute `layout` puts the batch first."""
+    """Registers a recurrent layer; its attribute `layout` puts the batch first."""
 
     def computed(x: Any, *others: Any, layout: int = 0, **attributes: Any) -> Any:
         if not layout:

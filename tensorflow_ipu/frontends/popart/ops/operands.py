@@ -72,7 +72,7 @@ _CLIP = {1: "min", 2: "max"}
 
 
 def unknown_input(kind: registry.RegisteredOp, node: onnx.NodeProto, position: int) -> str:
-    """Returns the message for an input whose value is not known.
+    """Returns the message for an input with an unknown value.
 
     Args:
         kind: the op.
@@ -132,7 +132,7 @@ def check(*tensors: Any) -> None:
 
 
 def aligned(x: Any, y: Any, axis: int | None, broadcast: int) -> tuple[Any, Any]:
-    """Returns two inputs for ops before opset 7, where broadcasting is asked for.
+    """Aligns two inputs for ops before opset 7, which broadcast on request.
 
     Args:
         x: the first input.

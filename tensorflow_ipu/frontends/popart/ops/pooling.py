@@ -180,7 +180,7 @@ def _dilated(kind: str, data: Any, kernel: list[int], gaps: list[int], strides: 
 
 
 def _missing(size: int, low: int, high: int, window: int, stride: int) -> int:
-    """Returns how much a dimension lacks for its last window, which begins in it, to be whole."""
+    """Returns the padding that completes the last window of a dimension."""
     whole = size + low + high
     steps = -(-(whole - window) // stride)
     if steps * stride >= size + low:

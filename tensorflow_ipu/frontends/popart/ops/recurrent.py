@@ -283,7 +283,7 @@ def _activations(
 
 
 def _directions(type_: str, direction: str) -> tuple[bool, ...]:
-    """Returns for each direction of a layer whether it is from the end to the start."""
+    """Returns for each direction of a layer whether it runs backward."""
     if direction not in _DIRECTIONS:
         raise popart_exception(
             f"{type_} only supports the directions {', '.join(_DIRECTIONS)}. Received: {direction}"

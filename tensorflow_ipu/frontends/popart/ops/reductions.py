@@ -147,7 +147,7 @@ _NAMES = {
 
 
 def _group(context: Any) -> tuple[int, int]:
-    """Returns the distance of the members of a group of replicas, and how many there are."""
+    """Returns stride and size of a group of replicas."""
     for attribute in context.node.attribute:
         if attribute.name == COMM_GROUP:
             kind, size = attribute.ints

@@ -217,7 +217,7 @@ def with_refused_gradient(tensor: Any, message: str) -> Any:
 
 
 def with_zero_gradient(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Returns a function of one tensor whose gradient is zero, where TensorFlow's has none.
+    """Returns a function of one tensor with gradient zero instead of no gradient.
 
     Args:
         function: the function.

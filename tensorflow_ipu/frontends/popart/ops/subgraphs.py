@@ -251,19 +251,19 @@ def scanned(
 
 
 def _stacked(tensor: Any, axis: int) -> Any:
-    """Returns the results of iterations, which are along the first axis, along another one."""
+    """Moves the results of iterations from the first axis to another one."""
     order = list(range(1, tensor.shape.rank))
     order.insert(axis_of(axis, tensor.shape.rank), 0)
     return tf.transpose(tensor, order)
 
 
 def _slice(tensor: Any, axis: int, i: Any) -> Any:
-    """Returns one element of an axis, which keeps the axis."""
+    """Returns one element of an axis, as an axis of size 1."""
     return tf.gather(tensor, tf.reshape(i, [1]), axis=axis)
 
 
 def _joined(tensor: Any, axis: int) -> Any:
-    """Returns the results of iterations, which are along the first axis, joined along another."""
+    """Joins the results of iterations, stacked along the first axis, along another axis."""
     axis = axis_of(axis, tensor.shape.rank - 1)
     shape = tensor.shape.as_list()
     order = list(range(1, tensor.shape.rank))

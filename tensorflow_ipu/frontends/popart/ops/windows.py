@@ -43,7 +43,7 @@ def channels_last(x: Any) -> Any:
 
 
 def channels_second(y: Any) -> Any:
-    """Returns a tensor in ONNX's layout, which keeps the other form.
+    """Returns a tensor in ONNX's layout; the layout with channels last is kept beside it.
 
     Args:
         y: the tensor [batch, ..., channels].
@@ -55,7 +55,7 @@ def channels_second(y: Any) -> Any:
 
 
 def elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a function of elements go on with channels last where its inputs have that form.
+    """Decorator: an elementwise function keeps channels last if its inputs have that layout.
 
     Args:
         function: takes tensors; each element of the result is of those at the same place.
@@ -142,7 +142,7 @@ def padding_of(
     strides: Sequence[int],
     dilations: Sequence[int],
 ) -> str:
-    """Returns "SAME" where TensorFlow's padding of that name has these widths, else "VALID".
+    """Returns "SAME" if TensorFlow's padding of that name has these widths, else "VALID".
 
     Args:
         widths: padding before and after each spatial dimension.

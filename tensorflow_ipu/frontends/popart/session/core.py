@@ -38,7 +38,7 @@ _CHECKPOINTS = ("FWD0", "FWD1", "BWD0", "PREALIAS", "MAINLOOPS", drawings.FINAL)
 
 
 class SessionCore:
-    """A model that runs step by step: the methods of both kinds of session."""
+    """A model that runs step by step: the base of both kinds of session."""
 
     def __init__(self, setup: Setup) -> None:
         """Makes the parts of the session.

@@ -92,7 +92,7 @@ class DeviceProgram:
         return f"DeviceProgram[{self._setup.name} {state}]"
 
     def compile(self) -> None:
-        """Compiles the program for the device, which need not be attached.
+        """Compiles the program for the device, attached or not.
 
         Raises:
             tf.errors.ResourceExhaustedError: If it does not fit into the memory of the device.
@@ -174,7 +174,7 @@ class DeviceProgram:
         return self.loaded
 
     def forward_only(self, handle: str) -> programs.SessionProgram:
-        """Returns the program of the forward passes, which shares the variables.
+        """Returns the program of the forward passes; it shares the variables.
 
         Args:
             handle: the name to keep it by.

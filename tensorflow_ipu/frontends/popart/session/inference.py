@@ -93,7 +93,8 @@ class InferenceSessionCore(SessionCore):
 
         Args:
             modelProtoOrFilename: its bytes or its file.
-            ignoreWeightsInModelWithoutCorrespondingHostWeight: whether the model may have others.
+            ignoreWeightsInModelWithoutCorrespondingHostWeight: whether to ignore weights that this
+                session does not have.
 
         Raises:
             popart_runtime_error: If weights are constant.
@@ -124,7 +125,7 @@ class InferenceSessionCore(SessionCore):
         self._weights.is_in_sync = False
 
     def setEngineIsLoaded(self, isLoaded: bool) -> None:
-        """Notes whether the program is on the device.
+        """Records whether the program is on the device.
 
         Args:
             isLoaded: whether it is; if not, the next run needs `loadEngineAndConnectStreams`.

@@ -223,7 +223,7 @@ def _listed(value: object) -> list[float]:
 
 
 def write_order(operations: Sequence[onnx.NodeProto], folder: str, name: str) -> None:
-    """Writes the graph of the schedule: ops in their order, and which have to come before.
+    """Writes the graph of the schedule: ops in their order, with their producers.
 
     Args:
         operations: the nodes in the order of the program.
