@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu.api.accumulators import Accumulator
 from tensorflow_ipu.feeds.native_feeds import ArrayInfeed, ArrayOutfeed, IPUOutfeedMode, Outfeed
 from tensorflow_ipu.frontends.common.enums import AnchorReturnTypeId, DataType, SyntheticDataMode
 from tensorflow_ipu.frontends.popart import datatypes
@@ -18,7 +19,6 @@ from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
 from tensorflow_ipu.frontends.popart.onnx_model import Model
 from tensorflow_ipu.frontends.popart.stepio import IStepIO
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
-from tensorflow_ipu.training.accumulators import Accumulator
 from tensorflow_ipu.util.notices import warn_once
 
 # --- Data of a step ---
