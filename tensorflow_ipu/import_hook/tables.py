@@ -254,62 +254,57 @@ POPXL_FUNCTION_PATHS = {
     for name in names.split()
 }
 
+# Public modules of `popxl_addons` that share a file. Module of `tensorflow_ipu` -> the paths.
+_POPXL_ADDONS_PARTS = {
+    "compiler_hints": "patterns ops.linear_layout ops.linear_layout.linear_layout"
+    " transforms.available_memory_proportion transforms.use_fc_pass",
+    "dot_tree": "named_tensors",
+    "graph": "graph_common",
+    "layers": "layers.conv layers.embedding layers.group_norm layers.layer_norm"
+    " layers.layer_norm_distributed layers.linear layers.linear_fp8 layers.linear_gq",
+    "ops.compressed_weights": "ops.group_quantize_decompress"
+    " ops.group_quantize_decompress.group_quantize_decompress ops.static_sparse_ops"
+    " ops.static_sparse_ops.dense_sparse_matmul",
+    "ops.float8": "ops.fp8_amax_scale ops.fp8_mse_scale ops.fp8_mse_scale.fp8_mse_scale"
+    " ops.fp8_utils",
+    "ops.losses": "ops.cross_entropy ops.cross_entropy_sharded_loss"
+    " ops.cross_entropy_sharded_loss.cross_entropy_sharded_loss ops.cross_entropy_sharded_wr_loss"
+    " ops.cross_entropy_sharded_wr_loss.cross_entropy_sharded_wr_loss",
+    "ops.rotary_pos_embed": "ops.rotary_pos_embed.rotary_pos_embed",
+    "ops.tensor_parallel": "ops.layer_norm_distributed"
+    " ops.layer_norm_distributed.layer_norm_distributed ops.replicated_all_reduce_TP"
+    " ops.replicated_all_reduce_TP.replicated_all_reduce_TP ops.replicated_strided_collectives"
+    " ops.replicated_strided_collectives.replicated_all_gather_strided"
+    " ops.replicated_strided_collectives.replicated_all_reduce_strided"
+    " ops.replicated_strided_collectives.replicated_reduce_scatter_strided",
+    "optimizers": "optimizers.adam ops.grad_reduce_square_add"
+    " ops.grad_reduce_square_add.grad_reduce_square_add",
+    "task_session": "streams",
+    "transforms.autodiff": "transforms.recomputation",
+    "transforms.rewrites": "route_tensor transforms.repeat_graph",
+    "utils": "debugging",
+    "variable_factory": "seed_variable",
+}
+
 # Public module `popxl_addons`, and those below it -> module of `tensorflow_ipu`.
 POPXL_ADDONS_MODULES = {
     "": "frontends.popxl_addons",
     **{
         name: f"frontends.popxl_addons.{name}"
         for name in (
-            *("array_munging", "debugging", "dot_tree", "graph", "graph_cache"),
-            *("layers", "layers.conv", "layers.embedding", "layers.linear"),
-            *("module", "named_replica_grouping", "ops", "optimizers"),
-            *("ops.cross_entropy", "ops.fp8_amax_scale", "ops.fp8_utils", "ops.streams"),
-            *("ops.replicated_strided_collectives", "ops.static_sparse_ops"),
-            *("patterns", "performance_utils", "remote", "route_tensor", "rts", "seed_variable"),
-            *("task_session", "testing_utils", "transforms", "utils", "variable_factory"),
-            *("transforms.autodiff", "transforms.batch_serialisation", "transforms.pipelining"),
-            *("transforms.recomputation", "transforms.repeat_graph"),
+            *("array_munging", "dot_tree", "graph", "graph_cache", "layers", "module"),
+            *("named_replica_grouping", "ops", "ops.rotary_pos_embed", "ops.streams"),
+            *("optimizers", "performance_utils", "remote", "rts", "task_session"),
+            *("testing_utils", "transforms", "transforms.autodiff"),
+            *("transforms.batch_serialisation", "transforms.pipelining"),
+            *("utils", "variable_factory"),
         )
-    },
-    # In the original, each of these is a package, and a module in it of the same name.
-    **{
-        name: f"frontends.popxl_addons.ops.{op}"
-        for op in (
-            *("cross_entropy_sharded_loss", "cross_entropy_sharded_wr_loss"),
-            *("fp8_mse_scale", "grad_reduce_square_add", "group_quantize_decompress"),
-            *("layer_norm_distributed", "linear_layout", "replicated_all_reduce_TP"),
-            "rotary_pos_embed",
-        )
-        for name in (f"ops.{op}", f"ops.{op}.{op}")
     },
     **{
-        f"{public}.{name}": f"frontends.popxl_addons.{module}"
-        for public, module, names in (
-            (
-                "ops.replicated_strided_collectives",
-                "ops.replicated_strided_collectives",
-                ("replicated_all_gather_strided", "replicated_all_reduce_strided")
-                + ("replicated_reduce_scatter_strided",),
-            ),
-            ("ops.static_sparse_ops", "ops.static_sparse_ops", ("dense_sparse_matmul",)),
-            ("layers", "layers.linear", ("linear_fp8", "linear_gq")),
-            (
-                "layers",
-                "layers.norms",
-                ("group_norm", "layer_norm", "layer_norm_distributed"),
-            ),
-            (
-                "transforms",
-                "transforms.matmul_options",
-                ("available_memory_proportion", "use_fc_pass"),
-            ),
-        )
-        for name in names
+        name: f"frontends.popxl_addons.{module}"
+        for module, names in _POPXL_ADDONS_PARTS.items()
+        for name in names.split()
     },
-    "graph_common": "frontends.popxl_addons.graph",
-    "named_tensors": "frontends.popxl_addons.dot_tree",
-    "optimizers.adam": "frontends.popxl_addons.optimizers",
-    "streams": "frontends.popxl_addons.task_session",
 }
 
 # Public module `popart`, and those below it -> module of `tensorflow_ipu`.

@@ -1,18 +1,16 @@
 """The addons of PopXL: layers, training and schedules on top of it; the package `popxl_addons`.
 
 It is plain Python on what `popxl` offers: a `Module` makes a graph together with factories of the
-variables that the graph takes as inputs (`variable_factory/`), a `GraphWithNamedArgs` knows these
-inputs by name and binds them (`graph/`), and `transforms/` makes graphs of graphs.
+variables that the graph takes as inputs (`variable_factory.py`), a `GraphWithNamedArgs` knows these
+inputs by name and binds them (`graph.py`), and `transforms/` makes graphs of graphs.
 """
 
 from tensorflow_ipu.frontends.popxl_addons import (
     array_munging,
-    debugging,
     graph,
     layers,
     ops,
     optimizers,
-    patterns,
     performance_utils,
     rts,
     task_session,
@@ -20,6 +18,8 @@ from tensorflow_ipu.frontends.popxl_addons import (
     transforms,
     utils,
 )
+from tensorflow_ipu.frontends.popxl_addons import compiler_hints as patterns
+from tensorflow_ipu.frontends.popxl_addons import utils as debugging
 from tensorflow_ipu.frontends.popxl_addons.array_munging import (
     handle_negative_axis,
     pad_axis,
@@ -35,14 +35,6 @@ from tensorflow_ipu.frontends.popxl_addons.array_munging import (
     unshard,
     unshard2D,
     unshard_arrays,
-)
-from tensorflow_ipu.frontends.popxl_addons.debugging import (
-    LEVELS,
-    LEVELS_TYPE,
-    MODEL_LOG_LEVEL,
-    MODEL_LOG_LEVEL_VAL,
-    print_tensor,
-    print_text,
 )
 from tensorflow_ipu.frontends.popxl_addons.dot_tree import DotTree, NamedTensors, TensorMap
 from tensorflow_ipu.frontends.popxl_addons.graph import BoundGraph, GraphWithNamedArgs
@@ -84,12 +76,6 @@ from tensorflow_ipu.frontends.popxl_addons.remote import (
     store_remote,
     store_remote_graph,
 )
-from tensorflow_ipu.frontends.popxl_addons.route_tensor import (
-    called_graph_paths,
-    is_subgraph,
-    route_tensor_into_graph,
-)
-from tensorflow_ipu.frontends.popxl_addons.seed_variable import seed_variable
 from tensorflow_ipu.frontends.popxl_addons.task_session import (
     InputStreams,
     OutputStreams,
@@ -119,13 +105,24 @@ from tensorflow_ipu.frontends.popxl_addons.transforms import (
     set_available_memory_proportion_by_ipu,
     set_graph_available_memory_proportion_by_ipu,
 )
-from tensorflow_ipu.frontends.popxl_addons.transforms.repeat_graph import repeat_graph
+from tensorflow_ipu.frontends.popxl_addons.transforms.rewrites import (
+    called_graph_paths,
+    is_subgraph,
+    repeat_graph,
+    route_tensor_into_graph,
+)
 from tensorflow_ipu.frontends.popxl_addons.utils import (
+    LEVELS,
+    LEVELS_TYPE,
+    MODEL_LOG_LEVEL,
+    MODEL_LOG_LEVEL_VAL,
     OrderedDict,
     WeightsDict,
     duplicate_items,
     null_context,
     overrides,
+    print_tensor,
+    print_text,
     suffix_graph_name,
     timer,
 )
@@ -134,6 +131,7 @@ from tensorflow_ipu.frontends.popxl_addons.variable_factory import (
     VariableFactory,
     add_replica_sharded_variable_input,
     add_variable_input,
+    seed_variable,
 )
 
 # The commit of the original that a package was built from: there is none.

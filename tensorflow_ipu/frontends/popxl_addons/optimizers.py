@@ -9,12 +9,29 @@ from tensorflow_ipu.frontends.popxl import ops
 from tensorflow_ipu.frontends.popxl.ops import var_updates
 from tensorflow_ipu.frontends.popxl_addons import initial_values
 from tensorflow_ipu.frontends.popxl_addons.module import Module
-from tensorflow_ipu.frontends.popxl_addons.shards import shards_of
+from tensorflow_ipu.frontends.popxl_addons.rts import shards_of
 
-__all__ = ["AdamOptimizerStep"]
+__all__ = ["AdamOptimizerStep", "grad_reduce_square_add"]
 
 
 Number = Union[float, popxl.Tensor]
+
+
+def grad_reduce_square_add(t: popxl.Tensor, loss_scaling: float | popxl.Tensor) -> popxl.Tensor:
+    """Returns the sum of the squares of a gradient, without the scale of the loss.
+
+    Args:
+        t: the gradient.
+        loss_scaling: what the loss was multiplied by.
+
+    Returns:
+        A scalar of float32.
+    """
+    total = ops.lamb_square(t)
+    if isinstance(loss_scaling, popxl.Tensor):
+        scale = ops.cast(loss_scaling, popxl.float32)
+        return total / scale / scale
+    return total / float(loss_scaling) ** 2
 
 
 class AdamOptimizerStep(Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 
 from tensorflow_ipu.frontends import popxl
@@ -18,6 +19,7 @@ __all__ = [
     "reduce_replica_sharded_graph",
     "reduce_replica_sharded_tensor",
     "replica_sharded_spec",
+    "shards_of",
 ]
 
 
@@ -47,6 +49,21 @@ def replica_sharded_spec(
     if spec.meta_shape or over == 1 or spec.nelms % over:
         return spec
     return popxl.TensorSpec((spec.nelms // over,), spec.dtype, spec.shape)
+
+
+def shards_of(
+    shard: popxl.Tensor | popxl.TensorSpec, group: popxl.ReplicaGrouping | None = None
+) -> int:
+    """Returns over how many replicas a tensor is sharded.
+
+    Args:
+        shard: the part of a replica, or its shape and type.
+        group: the replicas that share the tensor out among them; all by default.
+    """
+    size = (group or popxl.gir().replica_grouping()).group_size
+    possible = [over for over in range(1, size + 1) if size % over == 0]
+    whole, part = math.prod(shard.meta_shape), math.prod(shard.shape)
+    return next((over for over in possible if -(-whole // over) == part), size)
 
 
 def gather_replica_sharded_tensor(

@@ -1,28 +1,45 @@
-"""Helpers: values of variables, dictionaries, times; the module `popxl_addons.utils`."""
+"""Helpers: values of variables, dictionaries, times, and prints that a level switches on."""
 
 from __future__ import annotations
 
 import collections
 import contextlib
 import logging
+import os
 import re
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from tensorflow_ipu.frontends import popxl
+from tensorflow_ipu.frontends.popxl import ops
+
 __all__ = [
+    "LEVELS",
+    "LEVELS_TYPE",
+    "MODEL_LOG_LEVEL",
+    "MODEL_LOG_LEVEL_VAL",
     "OrderedDict",
     "WeightsDict",
     "duplicate_items",
     "null_context",
     "overrides",
+    "print_tensor",
+    "print_text",
     "suffix_graph_name",
     "timer",
 ]
 
+
 _logger = logging.getLogger(__name__)
+LEVELS_TYPE = Literal["TRACE", "DEBUG", "INFO", "WARN"]
+LEVELS: dict[str, int] = {"TRACE": 0, "DEBUG": 1, "INFO": 2, "WARN": 3}
+_LEVEL_VARIABLE, _DEFAULT_LEVEL = "MODEL_LOG_LEVEL", "INFO"
+# The level of the environment when this is imported. Prints look at the environment each time.
+MODEL_LOG_LEVEL = os.environ.get(_LEVEL_VARIABLE, _DEFAULT_LEVEL).upper()
+MODEL_LOG_LEVEL_VAL = LEVELS.get(MODEL_LOG_LEVEL, LEVELS[_DEFAULT_LEVEL])
 
 
 class WeightsDict(dict[Any, Any]):
@@ -137,3 +154,47 @@ def timer(title: str | None = None, log_to_wandb: bool = True) -> Iterator[None]
     yield
     minutes = (time.perf_counter() - start) / 60
     _logger.info("%s: %.2f mins", title or "Time", minutes)
+
+
+def _is_shown(level: str) -> bool:
+    """Whether prints of a level are on, by the environment variable MODEL_LOG_LEVEL."""
+    shown = os.environ.get(_LEVEL_VARIABLE, _DEFAULT_LEVEL).upper()
+    for name, value in (("level", level), (_LEVEL_VARIABLE, shown)):
+        if value not in LEVELS:
+            raise ValueError(f"{name} must be one of {list(LEVELS)}. Received: {value!r}")
+    return LEVELS[shown] <= LEVELS[level]
+
+
+def print_tensor(
+    t: popxl.Tensor, *args: Any, level: LEVELS_TYPE = "DEBUG", **kwargs: Any
+) -> popxl.Tensor:
+    """Prints a tensor each time that the program passes here, if prints of the level are on.
+
+    Args:
+        t: the tensor.
+        *args: as for `popxl.ops.print_tensor`.
+        level: "TRACE", "DEBUG", "INFO" or "WARN". MODEL_LOG_LEVEL is the lowest that is shown.
+        **kwargs: as for `popxl.ops.print_tensor`.
+
+    Returns:
+        The tensor.
+
+    Raises:
+        ValueError: If a level is unknown.
+    """
+    return ops.print_tensor(t, *args, **kwargs) if _is_shown(level) else t
+
+
+def print_text(text: str, num: float | None = None, level: LEVELS_TYPE = "DEBUG") -> None:
+    """Prints a text each time that the program passes here, if prints of the level are on.
+
+    Args:
+        text: the text.
+        num: a number that follows it; 0 by default.
+        level: as for `print_tensor`.
+
+    Raises:
+        ValueError: If a level is unknown.
+    """
+    if _is_shown(level):
+        ops.print_tensor(popxl.constant(float(num or 0)), title=text)

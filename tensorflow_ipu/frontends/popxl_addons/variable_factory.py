@@ -1,4 +1,4 @@
-"""Makes variables where they may be made: the module `popxl_addons.variable_factory`."""
+"""Variables of graphs: their factories, their inputs, and seeds of random numbers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, Union
 import numpy as np
 
 from tensorflow_ipu.frontends import popxl
+from tensorflow_ipu.frontends.popxl import ops
 from tensorflow_ipu.frontends.popxl_addons.dot_tree import DotTree, NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.named_replica_grouping import NamedReplicaGrouping
 from tensorflow_ipu.util import private_files
@@ -22,13 +23,12 @@ __all__ = [
     "add_replica_sharded_variable_input",
     "add_variable_input",
     "host_scalar_tensor_types",
+    "seed_variable",
 ]
 
 
 # What a value of a variable may be, besides a tensor of PyTorch.
 host_scalar_tensor_types = (np.ndarray, np.generic, int, float)
-
-
 Data = Union[Callable[[], Any], Iterable[Any]]
 
 
@@ -407,3 +407,33 @@ class NamedVariableFactories(DotTree[VariableFactory]):
 
 def _prefixed(prefix: str | None, name: str) -> str:
     return f"{prefix}.{name}" if prefix else name
+
+
+def seed_variable(
+    seed: int, replica_grouping: popxl.ReplicaGrouping | None = None
+) -> tuple[popxl.Variable, popxl.Tensor]:
+    """Makes seeds of random numbers, which are kept with the weights.
+
+    Args:
+        seed: where the seeds come from.
+        replica_grouping: which replicas have the same seed; each has its own by default.
+
+    Returns:
+        The variable, and the seed of this replica as a tensor of uint32 of the shape `(2,)`. What
+        ops write into that is there in the next run, and comes to the host with the variable.
+
+    Raises:
+        ValueError: If the current graph is not the main graph.
+    """
+    ir = popxl.gir()
+    grouping = replica_grouping or ir.replica_grouping(group_size=1)
+    seeds = popxl.create_seeds(seed, replicas=grouping.num_groups)
+    buffer = popxl.remote_buffer((2,), popxl.uint32)
+    variable = popxl.remote_variable(
+        seeds, buffer, 0, popxl.uint32, "seed", replica_grouping=grouping
+    )
+    with popxl.context.execution_context(popxl.ExecutionContext.WeightsFromHostFragment):
+        tensor = ops.remote_load(buffer, 0, "seed_tensor")
+    with popxl.context.execution_context(popxl.ExecutionContext.WeightsToHostFragment):
+        ops.remote_store(buffer, 0, tensor)
+    return variable, tensor

@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.frontends.popxl_addons.transforms.matmul_options import *
+from tensorflow_ipu.frontends.popxl_addons.compiler_hints import *

@@ -1,9 +1,17 @@
 """Functions that make graphs of graphs: the module `popxl_addons.transforms`."""
 
-from tensorflow_ipu.frontends.popxl_addons.transforms import repeat_graph
+from tensorflow_ipu.frontends.popxl_addons.compiler_hints import (
+    disable_fc_pass,
+    enable_fc_pass,
+    set_available_memory_proportion_by_ipu,
+    set_graph_available_memory_proportion_by_ipu,
+)
+from tensorflow_ipu.frontends.popxl_addons.transforms import rewrites as repeat_graph
 from tensorflow_ipu.frontends.popxl_addons.transforms.autodiff import (
+    add_recompute_inputs,
     autodiff,
     autodiff_with_accumulation,
+    recompute_graph,
     remap_grad_info,
 )
 from tensorflow_ipu.frontends.popxl_addons.transforms.batch_serialisation import (
@@ -16,19 +24,9 @@ from tensorflow_ipu.frontends.popxl_addons.transforms.batch_serialisation import
     batch_serialise_non_overlapped,
     batch_serialise_overlapped,
 )
-from tensorflow_ipu.frontends.popxl_addons.transforms.matmul_options import (
-    disable_fc_pass,
-    enable_fc_pass,
-    set_available_memory_proportion_by_ipu,
-    set_graph_available_memory_proportion_by_ipu,
-)
 from tensorflow_ipu.frontends.popxl_addons.transforms.pipelining import (
     Pipelining,
     pipelined_execution,
-)
-from tensorflow_ipu.frontends.popxl_addons.transforms.recomputation import (
-    add_recompute_inputs,
-    recompute_graph,
 )
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Gradient graphs, also ones that keep the mean of their gradients; the module of that name."""
+"""Gradient graphs: with accumulation of gradients, and with recomputation of activations."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from functools import partial
 import numpy as np
 
 from tensorflow_ipu.frontends import popxl
+from tensorflow_ipu.frontends.popxl import ops
 from tensorflow_ipu.frontends.popxl.ops import var_updates
-from tensorflow_ipu.frontends.popxl.transforms import ExpectedConnection, GradGraphInfo
+from tensorflow_ipu.frontends.popxl.transforms import (
+    ExpectedConnection,
+    ExpectedConnectionType,
+    GradGraphInfo,
+)
 from tensorflow_ipu.frontends.popxl_addons.dot_tree import NamedTensors, sanitise
 from tensorflow_ipu.frontends.popxl_addons.graph import (
     CalledGraphsGradInfoLike,
@@ -17,7 +22,7 @@ from tensorflow_ipu.frontends.popxl_addons.graph import (
     GraphWithNamedArgs,
 )
 from tensorflow_ipu.frontends.popxl_addons.named_replica_grouping import NamedReplicaGrouping
-from tensorflow_ipu.frontends.popxl_addons.shards import shards_of
+from tensorflow_ipu.frontends.popxl_addons.rts import shards_of
 from tensorflow_ipu.frontends.popxl_addons.variable_factory import (
     NamedVariableFactories,
     VariableFactory,
@@ -25,9 +30,18 @@ from tensorflow_ipu.frontends.popxl_addons.variable_factory import (
     add_variable_input,
 )
 
-__all__ = ["autodiff", "autodiff_with_accumulation", "remap_grad_info"]
+__all__ = [
+    "add_recompute_inputs",
+    "autodiff",
+    "autodiff_with_accumulation",
+    "recompute_graph",
+    "remap_grad_info",
+]
+
 
 _COUNTER = "mean_accum_counter"
+_FWD, _GRAD = ExpectedConnectionType.Fwd, ExpectedConnectionType.FwdGrad
+Tensors = dict[popxl.Tensor, popxl.Tensor]
 
 
 def _named(graph: GraphLike) -> GraphWithNamedArgs:
@@ -97,14 +111,14 @@ def autodiff_with_accumulation(
     inputs: dict[str, popxl.Tensor] = {}
     with made.graph, popxl.in_sequence():
         count = popxl.TensorSpec((), popxl.float32)
-        counter, factories[_COUNTER] = _input(_COUNTER, count, None)
+        counter, factories[_COUNTER] = _accumulator(_COUNTER, count, None)
         inputs[_COUNTER] = counter
         for tensor, gradient in zip(accumulated, gradients):
             name = names.get(tensor, sanitise(tensor.name))
             known = replica_groupings is not None and name in replica_groupings
             group = replica_groupings[name] if replica_groupings is not None and known else None
             key = f"accum.{name}"
-            inputs[key], factories[key] = _input(key, tensor.spec, group)
+            inputs[key], factories[key] = _accumulator(key, tensor.spec, group)
             var_updates.accumulate_mean_(inputs[key], gradient, counter)
         counter += 1
     made.graph.remove_outputs(gradients)
@@ -145,7 +159,7 @@ def remap_grad_info(
     return GradGraphInfo.create(backward_graph, forward_graph, inputs, outputs)
 
 
-def _input(
+def _accumulator(
     name: str, spec: popxl.TensorSpec, group: popxl.ReplicaGrouping | None
 ) -> tuple[popxl.Tensor, VariableFactory]:
     """Adds an input by reference for a variable of zeros, sharded as the spec is."""
@@ -154,3 +168,74 @@ def _input(
         return add_variable_input(name, zeros, spec.dtype, True, group)
     over = shards_of(spec, group)
     return add_replica_sharded_variable_input(name, zeros, spec.dtype, True, group, over)
+
+
+def recompute_graph(grad_graph: GraphWithNamedArgs) -> GraphWithNamedArgs:
+    """Makes a gradient graph that calls the forward graph, instead of reading its activations.
+
+    Args:
+        grad_graph: the gradient graph.
+
+    Returns:
+        A graph with the same results. Its expected inputs are gradients of outputs, and inputs of
+        the forward graph.
+
+    Raises:
+        AttributeError: If it is no gradient graph.
+    """
+    info = grad_graph.grad_graph_info
+    forward, backward = info.forward_graph, info.graph
+    graph = forward.ir.new_graph(f"{backward.name}_recomp")
+    with graph:
+        expected_inputs, gradients, inputs = add_recompute_inputs(info)
+        named = grad_graph.args.map(_input_like)
+        call = ops.call_with_info(forward, inputs_dict=inputs)
+        passed = grad_graph.args.to_mapping(named)
+        for tensor, connection in zip(backward.inputs, info.expected_inputs):
+            known = connection.fwd_tensor
+            is_gradient = connection.connection_type is _GRAD
+            passed[tensor] = gradients[known] if is_gradient else call.graph_to_parent(known)
+        for result in ops.call(backward, inputs_dict=passed):
+            popxl.graph_output(result)
+    expected = GradGraphInfo.create(graph, forward, expected_inputs, info.expected_outputs)
+    return GraphWithNamedArgs.from_grad_graph(expected, named)
+
+
+def add_recompute_inputs(
+    grad_info: GradGraphInfo,
+) -> tuple[list[ExpectedConnection], Tensors, Tensors]:
+    """Adds the inputs that a gradient graph with recomputation has to the current graph.
+
+    First come those of the gradient graph that are gradients or inputs of the forward graph, in
+    their order, then the other inputs of the forward graph by name.
+
+    Args:
+        grad_info: the gradient graph.
+
+    Returns:
+        The connections of the inputs, the inputs for gradients by forward tensor, and those for
+        inputs of the forward graph likewise.
+    """
+    forward = grad_info.forward_graph
+    connections: list[ExpectedConnection] = []
+    gradients: Tensors = {}
+    inputs: Tensors = {}
+    for tensor, connection in zip(grad_info.graph.inputs, grad_info.expected_inputs):
+        known = connection.fwd_tensor
+        if connection.connection_type is _GRAD:
+            gradients[known] = _input_like(tensor)
+        elif known in forward.inputs and known not in inputs:
+            inputs[known] = _input_like(known)
+        else:
+            continue
+        connections.append(connection)
+    for known in sorted(forward.inputs, key=lambda tensor: tensor.name):
+        if known not in inputs:
+            inputs[known] = _input_like(known)
+            connections.append(ExpectedConnection.create(_FWD, known))
+    return connections, gradients, inputs
+
+
+def _input_like(like: popxl.Tensor) -> popxl.Tensor:
+    """Adds an input like another tensor to the current graph."""
+    return popxl.graph_input(like.shape, like.dtype, like.name, like.by_ref, like.meta_shape)

@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.frontends.popxl_addons.ops.cross_entropy_sharded_wr_loss import *
+from tensorflow_ipu.frontends.popxl_addons.ops.losses import *

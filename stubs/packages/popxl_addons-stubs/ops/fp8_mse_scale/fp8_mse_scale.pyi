@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.frontends.popxl_addons.ops.fp8_mse_scale import *
+from tensorflow_ipu.frontends.popxl_addons.ops.float8 import *

@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.frontends.popxl_addons.ops.grad_reduce_square_add import *
+from tensorflow_ipu.frontends.popxl_addons.optimizers import *

@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.frontends.popxl_addons.ops.group_quantize_decompress import *
+from tensorflow_ipu.frontends.popxl_addons.ops.compressed_weights import *

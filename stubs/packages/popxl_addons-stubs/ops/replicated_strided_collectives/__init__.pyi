@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.frontends.popxl_addons.ops.replicated_strided_collectives import *
+from tensorflow_ipu.frontends.popxl_addons.ops.tensor_parallel import *

@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.frontends.popxl_addons.ops.static_sparse_ops import *
+from tensorflow_ipu.frontends.popxl_addons.ops.compressed_weights import *

@@ -1,17 +1,22 @@
-"""`route_tensor_into_graph`: tensors of a caller, for a graph that is called; its module."""
+"""Rewrites of graphs in place: a graph's ops as a loop, and a caller's tensor as an input."""
 
 from __future__ import annotations
 
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from tensorflow_ipu.frontends import popxl
+from tensorflow_ipu.frontends.popxl import ops, transforms
 from tensorflow_ipu.frontends.popxl.ir import reachable
 from tensorflow_ipu.frontends.popxl.transforms import add_input
+from tensorflow_ipu.frontends.popxl_addons.graph import GraphWithNamedArgs
 
-__all__ = ["called_graph_paths", "is_subgraph", "route_tensor_into_graph"]
+__all__ = ["called_graph_paths", "is_subgraph", "repeat_graph", "route_tensor_into_graph"]
+
 
 # Of each graph: the inputs that stand for tensors of callers, by tensor.
 _routed: WeakKeyDictionary[popxl.Graph, dict[popxl.Tensor, popxl.Tensor]] = WeakKeyDictionary()
+AnyGraph = TypeVar("AnyGraph", popxl.Graph, GraphWithNamedArgs)
 
 
 def called_graph_paths(parent_graph: popxl.Graph, subgraph: popxl.Graph) -> list[list[popxl.Graph]]:
@@ -86,3 +91,35 @@ def _route(
     passed = [_route(tensor, site.graph, modified, known) for site in graph.call_sites]
     known[graph] = there[tensor] = add_input(graph, passed, tensor.name, modified)
     return known[graph]
+
+
+def repeat_graph(graph: AnyGraph, repeat_count: int) -> AnyGraph:
+    """Moves all ops of a graph into a loop.
+
+    The graph is called as before. As with `popxl.ops.repeat`, its outputs are the first inputs of
+    the next time, and what it writes into an input is there the next time.
+
+    Args:
+        graph: the graph, with at least as many inputs as outputs.
+        repeat_count: how often the ops run.
+
+    Returns:
+        The same graph.
+
+    Raises:
+        ValueError: If the number is negative, or there are more outputs than inputs.
+    """
+    repeated = graph if isinstance(graph, popxl.Graph) else graph.graph
+    if repeat_count < 0 or len(repeated.outputs) > len(repeated.inputs):
+        raise ValueError(
+            "To repeat a graph, the number must be at least 0, and there must be as many inputs as "
+            f"outputs or more. Received: {repeat_count} times, {len(repeated.inputs)} inputs and "
+            f"{len(repeated.outputs)} outputs of {repeated!r}."
+        )
+    body, inputs = transforms.outline_whole(repeated, f"{repeated.name}_repeated")
+    with repeated:
+        call = ops.repeat_with_info(body, repeat_count, inputs_dict=inputs)
+        call.op.after = []  # all ops before it are in the loop
+        for output in call.outputs:
+            popxl.graph_output(output)
+    return graph

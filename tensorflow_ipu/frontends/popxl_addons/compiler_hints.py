@@ -1,14 +1,23 @@
-"""Options of matrix products: `available_memory_proportion` and `use_fc_pass`."""
+"""Requests to the original's compiler: patterns, layouts, and memory of matrix products.
+
+They change memory and time on the original's hardware, and no values. Here the compiler simplifies
+and lays out every program, so only the memory of products has an effect: on plans.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tensorflow_ipu.frontends import popxl
+from tensorflow_ipu.frontends.common.enums import PatternsLevel
+from tensorflow_ipu.frontends.popxl import ops
 
 __all__ = [
+    "apply_pre_alias_patterns",
     "disable_fc_pass",
     "enable_fc_pass",
+    "linear_layout",
+    "patterns_level",
     "set_available_memory_proportion_by_ipu",
     "set_graph_available_memory_proportion_by_ipu",
 ]
@@ -16,6 +25,23 @@ __all__ = [
 
 # Attributes of ops: of products, and of convolutions in their three passes.
 _PROPORTIONS = ("memory_proportion", "memory_proportions")
+patterns_level = {
+    "no_patterns": PatternsLevel.NoPatterns,
+    "minimal": PatternsLevel.Minimal,
+    "default": PatternsLevel.Default,
+    "all": PatternsLevel.All,
+}
+
+
+def linear_layout(t: popxl.Tensor, bs: int = 1) -> popxl.Tensor:
+    """Returns a tensor as it is: plans place all tensors evenly over the tiles.
+
+    Args:
+        t: the tensor.
+        bs: how many elements stay on one tile; without effect.
+    """
+    del bs
+    return ops.identity(t)
 
 
 def set_available_memory_proportion_by_ipu(ir: popxl.Ir, proportions: Sequence[float]) -> None:
@@ -69,3 +95,17 @@ def enable_fc_pass(ir: popxl.Ir) -> None:
     Args:
         ir: the program.
     """
+
+
+def apply_pre_alias_patterns(ir: popxl.Ir, level: str = "default") -> None:
+    """Does nothing: a program is simplified when it is compiled.
+
+    Args:
+        ir: the program.
+        level: which patterns: "no_patterns", "minimal", "default" or "all".
+
+    Raises:
+        ValueError: If the level is unknown.
+    """
+    if level not in patterns_level:
+        raise ValueError(f"level must be one of {list(patterns_level)}. Received: {level!r}")
