@@ -198,19 +198,21 @@ POPXL_MODULES = {
     **{
         name: f"frontends.popxl.{name}"
         for name in (
-            *("context", "dtypes", "errors", "ir", "module", "ops", "ops.collectives"),
-            *("ops.utils", "ops.var_updates", "random_seed", "replica_grouping", "session"),
-            *("streams", "tensor", "tensor_location", "transforms", "utils"),
+            *("context", "dtypes", "ir", "module", "ops", "ops.collectives", "ops.utils"),
+            *("ops.var_updates", "replica_grouping", "session", "streams", "tensor"),
+            *("tensor_location", "transforms", "utils"),
         )
     },
+    "errors": "frontends.common.errors",
     "fp8_utils": "frontends.popxl.utils",
     "graph": "frontends.popxl.ir",
     "testing": "frontends.popxl.utils",
     "typing_": "frontends.popxl.tensor",
     "tensorlocation": "frontends.popxl.tensor_location",
-    "ops.collectives.collectives": "frontends.popxl.ops.collectives.reductions",
-    "ops.negative_log_likelihood": "frontends.popxl.ops.nn.losses",
+    "ops.collectives.collectives": "frontends.popxl.ops.collectives.across_replicas",
+    "ops.negative_log_likelihood": "frontends.popxl.ops.losses",
     "ops.random_seed": "frontends.popxl.ops.random",
+    "random_seed": "frontends.popxl.ops.random",
 }
 
 # Modules of `popxl` with the name of a function: a path leads to the module, the attribute of the
@@ -222,8 +224,7 @@ _POPXL_FUNCTIONS = {
     " ops.logical_and ops.logical_not ops.logical_or ops.maximum ops.mul ops.pow ops.scaled_add"
     " ops.sub ops.where",
     "ops.calls": "ops.call",
-    "ops.casts": "ops.cast ops.init ops.io_tile_copy ops.ipu_copy",
-    "ops.conditionals": "ops.conditional",
+    "ops.control_flow": "ops.conditional ops.repeat",
     "ops.elementwise": "ops.abs ops.ceil ops.cos ops.exp ops.floor ops.gelu ops.geluerf"
     " ops.isfinite ops.isinf ops.isnan ops.log ops.log2 ops.negate ops.relu ops.sign ops.sin"
     " ops.softmax ops.sqrt ops.swish ops.tanh",
@@ -232,21 +233,18 @@ _POPXL_FUNCTIONS = {
     " ops.remote_load ops.remote_store",
     "ops.indexing": "ops.gather ops.groupedgather ops.onehot ops.scatter ops.scatter_reduce"
     " ops.tied_gather",
-    "ops.linear": "ops.matmul",
-    "ops.loops": "ops.repeat",
-    "ops.movement": "ops.concat ops.detach ops.flatten ops.identity ops.rename ops.reshape"
-    " ops.split ops.squeeze ops.transpose",
-    "ops.nn.convolution": "ops.conv ops.conv_transpose",
-    "ops.nn.images": "ops.interpolate ops.roi_align",
-    "ops.nn.losses": "ops.nll_loss",
-    "ops.nn.normalization": "ops.batch_norm_inference ops.group_norm ops.layer_norm",
-    "ops.nn.pooling": "ops.average_pool ops.max_pool",
-    "ops.optimizers": "ops.lamb_square",
+    "ops.images": "ops.average_pool ops.interpolate ops.max_pool ops.roi_align",
+    "ops.linear": "ops.conv ops.conv_transpose ops.matmul",
+    "ops.losses": "ops.nll_loss",
+    "ops.movement": "ops.cast ops.concat ops.detach ops.flatten ops.identity ops.init"
+    " ops.io_tile_copy ops.ipu_copy ops.rename ops.reshape ops.split ops.squeeze ops.transpose",
+    "ops.normalization": "ops.batch_norm_inference ops.group_norm ops.layer_norm",
     "ops.random": "ops.dropout ops.random_normal ops.random_uniform ops.shaped_dropout"
     " ops.split_random_seed",
     "ops.reductions": "ops.argmax ops.argmin ops.cumsum ops.histogram ops.l1 ops.l2 ops.logsum"
     " ops.logsumexp ops.max ops.mean ops.median ops.min ops.prod ops.sum ops.sumsquare ops.topk",
     "ops.slicing": "ops.dynamic_slice ops.dynamic_update ops.slice ops.subsample",
+    "ops.var_updates": "ops.lamb_square",
 }
 POPXL_FUNCTION_PATHS = {
     name: f"frontends.popxl.{module}"

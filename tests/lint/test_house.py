@@ -30,7 +30,7 @@ def test_lone_modules_leave_out_public_modules():
 def test_public_modules_include_those_of_every_front_end():
     expected = {
         "tensorflow_ipu.ops.rnn_ops",
-        "tensorflow_ipu.frontends.popxl.ops.loops",
+        "tensorflow_ipu.frontends.popxl.ops.control_flow",
         "tensorflow_ipu.frontends.popxl_addons.rts",
         "tensorflow_ipu.frontends.popart.session",
     }

@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.frontends.popxl.errors import *
+from tensorflow_ipu.frontends.common.errors import *

@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.frontends.popxl.random_seed import *
+from tensorflow_ipu.frontends.popxl.ops.random import *

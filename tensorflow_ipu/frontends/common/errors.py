@@ -1,4 +1,4 @@
-"""The exceptions of PopART that other front ends and shared modules raise too."""
+"""The exceptions of PopART and PopXL; also the module `popxl.errors`."""
 
 from __future__ import annotations
 
@@ -21,3 +21,7 @@ class poplar_runtime_error(poplar_exception):  # noqa: N801
 
 class poplar_application_runtime_error(poplar_runtime_error):  # noqa: N801
     """A program stops itself, as the op Abort does."""
+
+
+class UndefinedValue(Exception):
+    """A property has no value, such as the IPU of a tensor that no op uses."""

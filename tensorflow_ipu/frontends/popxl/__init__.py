@@ -2,41 +2,32 @@
 
 How it is built, from the bottom up:
 
-* `core/` is below the graph IR: `kinds.py` is the table of ops, with one record for each
-  (`OpKind`): the rule for shapes and types, the computation in TensorFlow, the gradient, and the
-  inputs that it modifies. `views.py` has shared storage, `scopes.py` the open contexts.
+* `core/` is below the graph IR. `kinds.py` is the op registry with a record for each op (`OpKind`):
+  its shape rule, its computation in TensorFlow, its gradient, and the inputs that it modifies.
+  `views.py` describes shared storage, `scopes.py` the open contexts.
 * `ir.py` has the classes `Tensor`, `Op`, `Graph` and `Ir`. `tensor.py`, `streams.py` and
-  `context.py` make and find them; `building.py` adds ops to the current graph, and checks them.
-* `ops/` has a module for each family: records, and the functions that programs call. To add an op,
-  write its shape rule, register an `OpKind` with it and a function of TensorFlow tensors, write the
-  public function, which calls `building.add`, name it in `ops/__init__.py`, and add a `Case` to the
-  family's tests (`tests/support/popxl/popxl_cases.py`), which compares values and gradients.
-* `transforms/` makes graphs of graphs. Gradients are ops of a gradient graph; what they compute and
-  read is derived from TensorFlow's gradient of the op (`lowering/gradients.py`).
-* `lowering/` puts the main graph into one Cluster: called graphs become functions that the program
-  has once, loops and conditionals those of TensorFlow, streams feeds, and variables variables. An
-  op that modifies a tensor makes a new value, which all tensors that share the storage then have
-  (`lowering/graphs.py`), so no value of the program ever changes.
-* Replicas: `replica_grouping.py` says which belong together, `ops/collectives/` has what they do
-  together. What each has of its own, in groups of variables, remote buffers (`remote_buffers.py`)
-  and shards (`remote_variables.py`), comes from the host and goes there in parts of the same
-  program (`lowering/weights.py`); its `HostLayout` divides the host's copy among groups.
-* `session.py` attaches a device (`devices.py`), launches the Cluster, and moves variables and
-  streams (`lowering/transfers.py`).
+  `context.py` make and find them. `building.py` checks ops and adds them to the current graph.
+* `ops/` has a module for each family: its records, and the functions that programs call. To add an
+  op, write its shape rule, and register an `OpKind` with it and a function of TensorFlow tensors.
+  Write the public function, which calls `building.add`, and name it in `ops/__init__.py`. Add a
+  `Case` to the tests (`tests/support/popxl/popxl_cases.py`), which compares values and gradients.
+* `transforms/` makes graphs of graphs. The ops of a gradient graph are derived from TensorFlow's
+  gradient of each forward op (`lowering/gradients.py`).
+* `lowering/` puts the main graph into one Cluster. Called graphs become functions of the program,
+  and streams become feeds. An op that modifies a tensor makes a new value for all tensors that
+  share its storage (`lowering/graphs.py`), so no value of the program ever changes.
+* `replica_grouping.py` divides replicas into groups, and `ops/collectives/` has their collectives.
+  Remote buffers (`remote_buffers.py`), shards (`remote_variables.py`) and variables of groups may
+  differ between replicas. Parts of the program move them from and to the host
+  (`lowering/weights.py`), whose copy `HostLayout` divides among groups.
+* `session.py` attaches a device, launches the Cluster, and moves variables and streams
+  (`lowering/transfers.py`).
 
 The rest of the package knows nothing of PopXL.
 """
 
-from tensorflow_ipu.frontends.popxl import (
-    context,
-    dtypes,
-    errors,
-    ops,
-    random_seed,
-    tensor,
-    transforms,
-    utils,
-)
+from tensorflow_ipu.frontends.common import errors
+from tensorflow_ipu.frontends.popxl import context, dtypes, ops, tensor, transforms, utils
 from tensorflow_ipu.frontends.popxl.context import (
     debug_context_frame_offset,
     gcg,
@@ -50,7 +41,7 @@ from tensorflow_ipu.frontends.popxl.context import (
     ipu,
     name_scope,
 )
-from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.dtypes import (
     bool,  # noqa: A004
     complex64,
@@ -75,7 +66,8 @@ from tensorflow_ipu.frontends.popxl.dtypes import (
 )
 from tensorflow_ipu.frontends.popxl.ir import Graph, Ir
 from tensorflow_ipu.frontends.popxl.module import Module
-from tensorflow_ipu.frontends.popxl.random_seed import create_seeds
+from tensorflow_ipu.frontends.popxl.ops import random as random_seed
+from tensorflow_ipu.frontends.popxl.ops.random import create_seeds
 from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer, remote_buffer
 from tensorflow_ipu.frontends.popxl.remote_variables import (
     remote_replica_sharded_variable,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from tensorflow_ipu.frontends.common.errors import UndefinedValue
 from tensorflow_ipu.frontends.popxl import context
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind
-from tensorflow_ipu.frontends.popxl.errors import UndefinedValue
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 if TYPE_CHECKING:

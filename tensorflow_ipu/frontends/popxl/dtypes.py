@@ -7,6 +7,10 @@ import enum
 from typing import Any, Union
 
 import numpy as np
+import tensorflow as tf
+
+_BY_NAME: dict[str, dtype] = {}
+_OF_NUMPY: dict[np.dtype, dtype] = {}
 
 
 class _Kind(enum.Enum):
@@ -124,10 +128,6 @@ class dtype:  # noqa: N801
         return self._numpy.itemsize
 
 
-_BY_NAME: dict[str, dtype] = {}
-_OF_NUMPY: dict[np.dtype, dtype] = {}
-
-
 def _make(name: str, kind: _Kind, numpy: Any = None, torch: builtins.bool = True) -> dtype:
     """Makes a type and enters it into the tables."""
     made: dtype = object.__new__(dtype)
@@ -158,13 +158,10 @@ float32 = float = _make("float32", _Kind.FLOAT)  # noqa: A001
 float64 = double = _make("float64", _Kind.FLOAT)
 complex64 = _make("complex64", _Kind.COMPLEX)
 complex128 = _make("complex128", _Kind.COMPLEX)
-
 _OF_PYTHON: dict[type, dtype] = {builtins.bool: bool, builtins.float: float32}
-
 #: The structured types of NumPy that hold 8-bit floats as codes.
 np_dtype_float8_143 = float8_143.as_numpy()
 np_dtype_float8_152 = float8_152.as_numpy()
-
 #: What may be given for a type: also a canonical name, or a type of Python, NumPy or torch.
 DTypeLike = Union[dtype, str, type, np.dtype]
 
@@ -179,3 +176,21 @@ def of_device(type_like: DTypeLike) -> dtype:
         ValueError: If there is no such type.
     """
     return int32 if type_like is int else dtype.as_dtype(type_like)
+
+
+def tf_type(data_type: dtype) -> tf.DType:
+    """Returns the type that programs hold elements in: 8-bit floats are codes.
+
+    Args:
+        data_type: the type.
+    """
+    return tf.uint8 if data_type.is_float8 else tf.as_dtype(data_type.name)
+
+
+def plain(array: np.ndarray) -> np.ndarray:
+    """Returns an array as TensorFlow takes it: codes for 8-bit floats.
+
+    Args:
+        array: the array.
+    """
+    return array.view("uint8") if array.dtype.names else array

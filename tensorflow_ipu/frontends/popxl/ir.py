@@ -18,14 +18,13 @@ from tensorflow_ipu.compiler.source_map import SourceLocation
 from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instances import Instances, of_poprun
 from tensorflow_ipu.frontends.common import debug_contexts, drawings, user_frames
+from tensorflow_ipu.frontends.common.errors import UndefinedValue, popart_exception
 from tensorflow_ipu.frontends.popxl import dtypes
 from tensorflow_ipu.frontends.popxl.core import scopes
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, function
 from tensorflow_ipu.frontends.popxl.core.session_options import PbIr, SessionOptions
-from tensorflow_ipu.frontends.popxl.core.shapes import as_int
-from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec, as_int
 from tensorflow_ipu.frontends.popxl.core.tensor_ops import HostScalarTensor, TensorOps
-from tensorflow_ipu.frontends.popxl.errors import UndefinedValue, popart_exception
 from tensorflow_ipu.frontends.popxl.replica_grouping import HostLayout, ReplicaGrouping
 from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
 from tensorflow_ipu.frontends.popxl.tensor_location import ExecutionContext

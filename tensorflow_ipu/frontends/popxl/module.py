@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tensorflow_ipu.frontends.popxl.core.kinds import ir_method
-from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.ir import Graph, Ir
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, TensorByRef, graph_input
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tensorflow_ipu.frontends.popxl import context, dtypes
-from tensorflow_ipu.frontends.popxl.core.shapes import as_int
-from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec, as_int
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tensorflow_ipu.frontends.popxl import dtypes
 from tensorflow_ipu.frontends.popxl.core import scopes
-from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 
 __all__ = ["DeviceToHostStream", "HostToDeviceStream", "d2h_stream", "h2d_stream"]
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from tensorflow_ipu.frontends.common.errors import popart_exception
 from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.popxl import context, dtypes, utils
 from tensorflow_ipu.frontends.popxl.core import tensor_ops
 from tensorflow_ipu.frontends.popxl.core.kinds import ir_method
-from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.core.tensor_ops import HostScalarTensor, HostTensor, ScalarType
-from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.ir import Constant, Tensor, TensorLike, Variable
 from tensorflow_ipu.frontends.popxl.replica_grouping import (
     HostLayout,

@@ -1,13 +1,5 @@
 """The package `pva`: reads reports of programs as the PopVision analysis library does."""
 
-from tensorflow_ipu.frontends.pva.execution import (
-    ActiveCycles,
-    CycleRange,
-    ExecutionReport,
-    ExecutionStep,
-    Run,
-    StepIpu,
-)
 from tensorflow_ipu.frontends.pva.memory import (
     CategoryMemory,
     CompilationTile,
@@ -18,7 +10,6 @@ from tensorflow_ipu.frontends.pva.memory import (
     TileMemory,
     Variable,
 )
-from tensorflow_ipu.frontends.pva.objects import NotModelledError
 from tensorflow_ipu.frontends.pva.programs import (
     CallProgram,
     ComputeSet,
@@ -26,6 +17,7 @@ from tensorflow_ipu.frontends.pva.programs import (
     DoExchangeProgram,
     GlobalExchangeProgram,
     IfProgram,
+    NotModelledError,
     OnTileExecuteProgram,
     Program,
     ProgramVisitor,
@@ -36,12 +28,18 @@ from tensorflow_ipu.frontends.pva.programs import (
     VertexType,
 )
 from tensorflow_ipu.frontends.pva.report import (
+    ActiveCycles,
     CompilationReport,
+    CycleRange,
+    ExecutionReport,
+    ExecutionStep,
     Graph,
     InstrumentationSettings,
     PoplarVersion,
     ProfileReportVersion,
     Report,
+    Run,
+    StepIpu,
     Target,
     openReport,
 )

@@ -6,8 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterator
 
-from tensorflow_ipu.frontends.pva.objects import NotModelledError, PvaObject
-from tensorflow_ipu.frontends.pva.programs import Program, ProgramTree
+from tensorflow_ipu.frontends.pva.programs import NotModelledError, Program, ProgramTree, PvaObject
 from tensorflow_ipu.planner.details import Details, details
 from tensorflow_ipu.planner.memory import residents
 from tensorflow_ipu.planner.memory.memory_plan import TEMPORARIES

@@ -14,9 +14,9 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind
-from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
+from tensorflow_ipu.frontends.popxl.dtypes import tf_type
 from tensorflow_ipu.frontends.popxl.ir import Op
-from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
 
 
 @dataclasses.dataclass(frozen=True)

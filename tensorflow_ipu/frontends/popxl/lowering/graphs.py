@@ -18,9 +18,9 @@ from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler import source_map, trace
 from tensorflow_ipu.compiler.ir.program import OUTLINED_PREFIX
 from tensorflow_ipu.compiler.source_map import SourceLocation
+from tensorflow_ipu.frontends.popxl.dtypes import tf_type
 from tensorflow_ipu.frontends.popxl.ir import Graph, Op, reachable, storage_of
-from tensorflow_ipu.frontends.popxl.lowering import hints, uses
-from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
+from tensorflow_ipu.frontends.popxl.lowering import analysis, hints
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Surroundings(Protocol):
         """Whether the program uses more than one IPU."""
 
     @property
-    def places(self) -> uses.Places:
+    def places(self) -> analysis.Places:
         """The IPUs that tensors are on."""
 
     def read_state(self, tensor: Tensor) -> Any:
@@ -295,7 +295,7 @@ class GraphLowering:
         Args:
             tensor: the tensor.
         """
-        return self._on(uses.home_of(tensor) if self.program.is_sharded else None)
+        return self._on(analysis.home_of(tensor) if self.program.is_sharded else None)
 
     def at_end(self, tensor: Tensor) -> contextlib.AbstractContextManager[None]:
         """Returns the scope of the IPU that has a tensor when its graph has run.

@@ -22,7 +22,7 @@ from tensorflow_ipu.compiler.ir.program import (
     SETTINGS_ATTRIBUTE,
     STAGE_ATTRIBUTE,
 )
-from tensorflow_ipu.frontends.popxl.errors import popart_exception
+from tensorflow_ipu.frontends.common.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.ir import Op, executions
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor, Variable
 from tensorflow_ipu.planner.schedule import PipelineDescription

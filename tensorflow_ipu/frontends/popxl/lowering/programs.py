@@ -20,11 +20,11 @@ from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir import program as ir_program
 from tensorflow_ipu.feeds.native_feeds import ArrayInfeed, ArrayOutfeed
 from tensorflow_ipu.frontends.common import executable_cache
+from tensorflow_ipu.frontends.popxl.dtypes import plain, tf_type
 from tensorflow_ipu.frontends.popxl.ir import Graph, Ir, Op
-from tensorflow_ipu.frontends.popxl.lowering import graphs, hints, transfers, uses, weights
+from tensorflow_ipu.frontends.popxl.lowering import analysis, graphs, hints, transfers, weights
+from tensorflow_ipu.frontends.popxl.lowering.analysis import Places
 from tensorflow_ipu.frontends.popxl.lowering.graphs import GraphLowering
-from tensorflow_ipu.frontends.popxl.lowering.types import plain, tf_type
-from tensorflow_ipu.frontends.popxl.lowering.uses import Places
 from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer
 from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, Variable
@@ -57,7 +57,7 @@ class LoweredProgram:
         """
         self._ordinal = ordinal
         self.device = f"/device:IPU:{ordinal}"
-        self._ipus = uses.ipus_used(ir)
+        self._ipus = analysis.ipus_used(ir)
         self.is_sharded = self._ipus > 1
         self.places = Places()
         self._functions: dict[Graph, graphs.GraphFunction] = {}
@@ -65,13 +65,14 @@ class LoweredProgram:
         self._outfeeds: dict[DeviceToHostStream, ArrayOutfeed] = {}
         self._reads: dict[Tensor, Any] = {}
         self._start: list[Any] = []
-        used = uses.used_variables(ir)
+        used = analysis.used_variables(ir)
         different = [variable for variable in used if weights.needs_lanes(variable)]
         self._weights = weights.Weights(different, ordinal) if different else None
         with tf.device(self.device):
-            self._remote = {b: transfers.RemoteMemory(b) for b in uses.used_buffers(ir)}
+            self._remote = {b: transfers.RemoteMemory(b) for b in analysis.used_buffers(ir)}
             self._state = {
-                tensor: _variable(tensor) for tensor in (*used, *uses.kept_tensors(ir.main_graph))
+                tensor: _variable(tensor)
+                for tensor in (*used, *analysis.kept_tensors(ir.main_graph))
             }
         self._has_parts = bool(different) or any(
             op.execution_context in _PARTS[1:] for op in ir.main_graph.ops
@@ -231,7 +232,7 @@ class LoweredProgram:
         """
         ops = [op for op in main.ops if op.execution_context is part]
         by_writer: dict[Op, list[Tensor]] = {}
-        for tensor, op in uses.last_writers(ops, self._state).items():
+        for tensor, op in analysis.last_writers(ops, self._state).items():
             by_writer.setdefault(op, []).append(tensor)
         assignments: list[Any] = []
 

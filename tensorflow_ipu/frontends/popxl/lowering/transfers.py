@@ -12,10 +12,10 @@ from tensorflow.core.framework import attr_value_pb2
 
 from tensorflow_ipu.compiler.ir.program import REMOTE_BUFFER_ATTRIBUTE
 from tensorflow_ipu.feeds import native_feeds
+from tensorflow_ipu.frontends.common.errors import popart_exception
 from tensorflow_ipu.frontends.popxl import utils
-from tensorflow_ipu.frontends.popxl.errors import popart_exception
+from tensorflow_ipu.frontends.popxl.dtypes import plain, tf_type
 from tensorflow_ipu.frontends.popxl.ir import Ir
-from tensorflow_ipu.frontends.popxl.lowering.types import plain, tf_type
 from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer
 from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
 

@@ -13,7 +13,7 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow_ipu.compiler.ir.program import WEIGHTS_ATTRIBUTE
 from tensorflow_ipu.distributed import transport
 from tensorflow_ipu.feeds.native_feeds import ArrayInfeed, ArrayOutfeed
-from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
+from tensorflow_ipu.frontends.popxl.dtypes import tf_type
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Variable
 
 

@@ -28,11 +28,12 @@ from tensorflow_ipu.frontends.popxl.ops.arithmetic import (
     where,
 )
 from tensorflow_ipu.frontends.popxl.ops.calls import CallSiteInfo, call, call_with_info
-from tensorflow_ipu.frontends.popxl.ops.casts import cast, init, io_tile_copy, ipu_copy
-from tensorflow_ipu.frontends.popxl.ops.conditionals import (
+from tensorflow_ipu.frontends.popxl.ops.control_flow import (
     ConditionalSiteInfo,
     conditional,
     conditional_with_info,
+    repeat,
+    repeat_with_info,
 )
 from tensorflow_ipu.frontends.popxl.ops.elementwise import (
     abs,  # noqa: A004
@@ -79,6 +80,7 @@ from tensorflow_ipu.frontends.popxl.ops.host import (
     remote_load_,
     remote_store,
 )
+from tensorflow_ipu.frontends.popxl.ops.images import average_pool, interpolate, max_pool, roi_align
 from tensorflow_ipu.frontends.popxl.ops.indexing import (
     gather,
     grouped_scatter_reduce,
@@ -88,9 +90,10 @@ from tensorflow_ipu.frontends.popxl.ops.indexing import (
     scatter_reduce,
     tied_gather,
 )
-from tensorflow_ipu.frontends.popxl.ops.linear import matmul
-from tensorflow_ipu.frontends.popxl.ops.loops import repeat, repeat_with_info
+from tensorflow_ipu.frontends.popxl.ops.linear import conv, conv_transpose, matmul
+from tensorflow_ipu.frontends.popxl.ops.losses import nll_loss, nll_loss_with_softmax_grad
 from tensorflow_ipu.frontends.popxl.ops.movement import (
+    cast,
     concat,
     concat_,
     detach,
@@ -98,6 +101,9 @@ from tensorflow_ipu.frontends.popxl.ops.movement import (
     flatten,
     flatten_,
     identity,
+    init,
+    io_tile_copy,
+    ipu_copy,
     rename,
     reshape,
     reshape_,
@@ -106,16 +112,11 @@ from tensorflow_ipu.frontends.popxl.ops.movement import (
     transpose,
     transpose_,
 )
-from tensorflow_ipu.frontends.popxl.ops.nn.convolution import conv, conv_transpose
-from tensorflow_ipu.frontends.popxl.ops.nn.images import interpolate, roi_align
-from tensorflow_ipu.frontends.popxl.ops.nn.losses import nll_loss, nll_loss_with_softmax_grad
-from tensorflow_ipu.frontends.popxl.ops.nn.normalization import (
+from tensorflow_ipu.frontends.popxl.ops.normalization import (
     batch_norm_inference,
     group_norm,
     layer_norm,
 )
-from tensorflow_ipu.frontends.popxl.ops.nn.pooling import average_pool, max_pool
-from tensorflow_ipu.frontends.popxl.ops.optimizers import lamb_square
 from tensorflow_ipu.frontends.popxl.ops.random import (
     dropout,
     random_normal,
@@ -149,3 +150,4 @@ from tensorflow_ipu.frontends.popxl.ops.slicing import (  # noqa: A004
     slice_,
     subsample,
 )
+from tensorflow_ipu.frontends.popxl.ops.var_updates import lamb_square

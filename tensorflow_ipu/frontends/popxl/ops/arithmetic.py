@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.common import kernels
+from tensorflow_ipu.frontends.common.errors import popart_exception
 from tensorflow_ipu.frontends.popxl import building, context, dtypes, tensor
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import (
@@ -16,9 +17,8 @@ from tensorflow_ipu.frontends.popxl.core.kinds import (
     ir_method,
     register,
 )
-from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
-from tensorflow_ipu.frontends.popxl.errors import popart_exception
-from tensorflow_ipu.frontends.popxl.ops import casts
+from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
+from tensorflow_ipu.frontends.popxl.ops import movement
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, TensorLike
 
 
@@ -311,7 +311,7 @@ def _as_bool(*tensors: Tensor) -> list[Tensor]:
     """Returns tensors as booleans: true where they are not 0."""
     building.check_in_graph(context.get_current_graph(), tensors)
     building.check_same_place(tensors)
-    return [t if t.dtype is dtypes.bool else casts.cast(t, dtypes.bool) for t in tensors]
+    return [t if t.dtype is dtypes.bool else movement.cast(t, dtypes.bool) for t in tensors]
 
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorflow_ipu.frontends.common.errors import popart_exception
 from tensorflow_ipu.frontends.popxl import building, context, utils
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
-from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
-from tensorflow_ipu.frontends.popxl.errors import popart_exception
+from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.ir import Graph, Op
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, TensorLike, constant
 

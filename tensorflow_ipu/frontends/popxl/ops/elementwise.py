@@ -16,7 +16,7 @@ from tensorflow_ipu.frontends.popxl.core.kinds import (
     ir_method,
     register,
 )
-from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.ops import arithmetic, movement
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, constant
 

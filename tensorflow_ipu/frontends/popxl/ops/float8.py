@@ -11,12 +11,13 @@ from tensorflow_ipu.api import scopes
 from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
-from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
-from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
-from tensorflow_ipu.frontends.popxl.ops.linear import product, product_spec
-from tensorflow_ipu.frontends.popxl.ops.nn.convolution import (
+from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
+from tensorflow_ipu.frontends.popxl.dtypes import tf_type
+from tensorflow_ipu.frontends.popxl.ops.linear import (
     conv_spec,
     convolved,
+    product,
+    product_spec,
     transposed,
     transposed_attributes,
     transposed_spec,

@@ -10,10 +10,10 @@ import tensorflow as tf
 from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes, views
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
-from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
+from tensorflow_ipu.frontends.popxl.dtypes import tf_type
 from tensorflow_ipu.frontends.popxl.ir import Graph
-from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
-from tensorflow_ipu.frontends.popxl.ops import casts
+from tensorflow_ipu.frontends.popxl.ops import movement
 from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer
 from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, constant
@@ -82,7 +82,7 @@ def host_load(h2d_stream: HostToDeviceStream, name: str | None = None) -> Tensor
     """
     name = name or h2d_stream.tensor_id
     # The tensor that the load fills.
-    target = casts.init(h2d_stream.shape, h2d_stream.dtype, f"{name}_init", "undef")
+    target = movement.init(h2d_stream.shape, h2d_stream.dtype, f"{name}_init", "undef")
     return building.add(_HOST_LOAD, target, name=f"{name}_hostload", stream=h2d_stream)
 
 
@@ -185,7 +185,7 @@ def remote_load(
     entry, attributes = _offset(remote_buffer, offset)
     name = name or f"id_{remote_buffer.remote_buffer_id}_offset_{entry.name}"
     # The tensor that the load fills.
-    target = casts.init(
+    target = movement.init(
         remote_buffer.tensor_shape, remote_buffer.tensor_dtype, f"{name}_remote_load", "undef"
     )
     return building.add(_REMOTE_LOAD, target, entry, name=f"{name}_remote_loaded", **attributes)

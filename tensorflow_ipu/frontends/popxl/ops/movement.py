@@ -1,4 +1,4 @@
-"""Ops that move elements: reshape, transpose, concat, split, and their views."""
+"""Ops that compute no values: casts, copies, and changes of shape."""
 
 from __future__ import annotations
 
@@ -9,12 +9,120 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.frontends.popxl import building
+from tensorflow_ipu.frontends.common.errors import UndefinedValue, popart_exception
+from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes, views
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, ir_method, register
-from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
-from tensorflow_ipu.frontends.popxl.errors import popart_exception
+from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
+from tensorflow_ipu.frontends.popxl.dtypes import tf_type
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
+
+_IPU_COPY = register(OpKind("IpuCopy", shapes.same, lambda t, **_: tf.identity(t)))
+_IO_TILE_COPY = register(OpKind("IoTileCopy", shapes.same, tf.identity))
+_DETACH = register(OpKind("Detach", shapes.same, tf.identity, Gradient.CUT))
+_DETACH_ = register(
+    OpKind("DetachInplace", shapes.same, lambda t: [], Gradient.CUT, view=views.whole)
+)
+_IDENTITY = register(OpKind("Identity", shapes.same, tf.identity))
+
+
+def _cast_spec(specs: shapes.Specs, data_type: dtypes.dtype) -> list[TensorSpec]:
+    return [specs[0].with_dtype(data_type)]
+
+
+def _cast(t: Any, data_type: dtypes.dtype) -> Any:
+    return tf.cast(t, tf_type(data_type))
+
+
+def _init_spec(specs: shapes.Specs, spec: TensorSpec) -> list[TensorSpec]:
+    return [spec]
+
+
+_CAST = register(OpKind("Cast", _cast_spec, _cast))
+_INIT = register(OpKind("Init", _init_spec, lambda spec: tf.zeros(spec.shape, tf_type(spec.dtype))))
+
+
+def cast(t: Tensor, data_type: dtypes.DTypeLike) -> Tensor:
+    """Casts a tensor to another type. Floats are truncated to integers.
+
+    Args:
+        t: the tensor.
+        data_type: the type.
+
+    Raises:
+        TypeError: For a type of 8-bit floats.
+    """
+    data_type = dtypes.of_device(data_type)
+    if data_type.is_float8:
+        raise TypeError(
+            f"Casting to {data_type} is not supported for ops.cast. Use ops.pow2scale_cast_to_fp8."
+        )
+    building.check_tensor(t)
+    return building.add(_CAST, t, name=f"{t.name}_{data_type.name}", data_type=data_type)
+
+
+def init(
+    shape: Iterable[int],
+    dtype: dtypes.DTypeLike,
+    name: str | None = None,
+    init_type: str = "zero",
+    meta_shape: Iterable[int] | None = None,
+) -> Tensor:
+    """Returns a new tensor, each time that the op runs.
+
+    Args:
+        shape: its shape.
+        dtype: type of its elements.
+        name: its name.
+        init_type: "zero", or "undef" if its elements are written before they are read.
+        meta_shape: for a shard, the shape of the whole.
+
+    Raises:
+        ValueError: If `init_type` is something else.
+    """
+    if init_type not in ("zero", "undef"):
+        raise ValueError(f"Unknown init_type: {init_type!r}. Expected: 'zero' or 'undef'.")
+    spec = TensorSpec(tuple(shape), dtypes.of_device(dtype), tuple(meta_shape or ()))
+    return building.add(_INIT, name=name or "init", spec=spec)
+
+
+def io_tile_copy(t: Tensor) -> Tensor:
+    """Returns a copy of a tensor on the other tile set of its IPU.
+
+    Args:
+        t: the tensor.
+    """
+    building.check_in_graph(context.get_current_graph(), [t])
+    try:
+        on_io_tiles = t.tile_set == "io"
+    except UndefinedValue:
+        on_io_tiles = False
+    with context.on_tiles("compute" if on_io_tiles else "io"):
+        return building.add(_IO_TILE_COPY, t)
+
+
+@ir_method()
+def ipu_copy(t: Tensor, destination: int, source: int | None = None) -> Tensor:
+    """Returns a copy of a tensor on another IPU.
+
+    Args:
+        t: the tensor.
+        destination: the IPU that it is copied to.
+        source: the IPU that it is on; that of the tensor by default.
+
+    Raises:
+        ValueError: If nothing says on which IPU the tensor is.
+    """
+    building.check_in_graph(context.get_current_graph(), [t])
+    if source is None:
+        try:
+            source = t.ipu
+        except UndefinedValue:
+            raise ValueError(
+                f"Could not infer the ipu of {t!r}. Please specify `source`, the IPU that it is on."
+            ) from None
+    with context.ipu(destination):
+        return building.add(_IPU_COPY, t, name=f"{t.name}_c{destination}", source=source)
 
 
 def _reshape_spec(specs: shapes.Specs, shape: tuple[int, ...]) -> list[TensorSpec]:
@@ -32,20 +140,7 @@ def _transpose_spec(specs: shapes.Specs, permutation: tuple[int, ...]) -> list[T
     return [spec.with_shape(tuple(spec.shape[axis] for axis in permutation))]
 
 
-_DETACH = register(OpKind("Detach", shapes.same, tf.identity, Gradient.CUT))
-
-
-_DETACH_ = register(
-    OpKind("DetachInplace", shapes.same, lambda t: [], Gradient.CUT, view=views.whole)
-)
-
-
-_IDENTITY = register(OpKind("Identity", shapes.same, tf.identity))
-
-
 _RESHAPE = register(OpKind("Reshape", _reshape_spec, lambda t, shape: tf.reshape(t, shape)))
-
-
 _RESHAPE_ = register(
     OpKind(
         "ReshapeInplace",
@@ -54,13 +149,9 @@ _RESHAPE_ = register(
         view=lambda specs, shape: views.Reshaped(shape),
     )
 )
-
-
 _TRANSPOSE = register(
     OpKind("Transpose", _transpose_spec, lambda t, permutation: tf.transpose(t, permutation))
 )
-
-
 _TRANSPOSE_ = register(
     OpKind(
         "TransposeInplace",
@@ -282,8 +373,6 @@ def _split(t: Any, splits: tuple[int, ...], axis: int) -> list[Any]:
 
 
 _CONCAT = register(OpKind("Concat", _concat_spec, lambda *ts, axis: tf.concat(list(ts), axis)))
-
-
 _CONCAT_ = register(
     OpKind(
         "ConcatInplace",
@@ -292,8 +381,6 @@ _CONCAT_ = register(
         view=lambda specs, axis: views.Joined(axis % specs[0].rank),
     )
 )
-
-
 _SPLIT = register(OpKind("Split", _split_spec, _split))
 
 

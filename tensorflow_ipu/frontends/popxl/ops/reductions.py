@@ -10,11 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.common import kernels
+from tensorflow_ipu.frontends.common.errors import popart_exception
 from tensorflow_ipu.frontends.popxl import building, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
-from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
-from tensorflow_ipu.frontends.popxl.errors import popart_exception
+from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.ops.elementwise import absolute
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, constant
 

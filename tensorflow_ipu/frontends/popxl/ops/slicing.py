@@ -11,6 +11,7 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu.frontends.common.errors import popart_exception
 from tensorflow_ipu.frontends.popxl import building, context, dtypes, tensor
 from tensorflow_ipu.frontends.popxl.core import shapes, views
 from tensorflow_ipu.frontends.popxl.core.kinds import (
@@ -20,8 +21,7 @@ from tensorflow_ipu.frontends.popxl.core.kinds import (
     ir_method,
     register,
 )
-from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
-from tensorflow_ipu.frontends.popxl.errors import popart_exception
+from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.ops.arithmetic import where
 from tensorflow_ipu.frontends.popxl.ops.indexing import gather
 from tensorflow_ipu.frontends.popxl.ops.movement import flatten, squeeze

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from tensorflow_ipu.frontends.common.errors import UndefinedValue
 from tensorflow_ipu.frontends.popxl.dtypes import dtype as _dtype
-from tensorflow_ipu.frontends.popxl.errors import UndefinedValue
 from tensorflow_ipu.frontends.popxl.ir import Graph
-from tensorflow_ipu.frontends.popxl.ops.casts import cast
+from tensorflow_ipu.frontends.popxl.ops.movement import cast
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 __all__ = [

@@ -1,10 +1,11 @@
 """Functions that make graphs of graphs: the module `popxl.transforms`."""
 
-from tensorflow_ipu.frontends.popxl.transforms.differentiation import autodiff, keep_activations
-from tensorflow_ipu.frontends.popxl.transforms.grad_graph_info import (
+from tensorflow_ipu.frontends.popxl.transforms.differentiation import (
     ExpectedConnection,
     ExpectedConnectionType,
     GradGraphInfo,
+    autodiff,
+    keep_activations,
 )
 from tensorflow_ipu.frontends.popxl.transforms.outlining import add_input, outline, outline_whole
 from tensorflow_ipu.frontends.popxl.transforms.plans import (

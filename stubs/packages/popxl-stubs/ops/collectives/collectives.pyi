@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.frontends.popxl.ops.collectives.reductions import *
+from tensorflow_ipu.frontends.popxl.ops.collectives.across_replicas import *

@@ -10,13 +10,13 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import scopes
 from tensorflow_ipu.frontends.common import collectives
+from tensorflow_ipu.frontends.common.errors import UndefinedValue, popart_exception
 from tensorflow_ipu.frontends.popxl import building, context
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
-from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
-from tensorflow_ipu.frontends.popxl.errors import UndefinedValue, popart_exception
-from tensorflow_ipu.frontends.popxl.ops.casts import init
-from tensorflow_ipu.frontends.popxl.ops.collectives.reductions import check_op
+from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
+from tensorflow_ipu.frontends.popxl.ops.collectives.across_replicas import check_op
+from tensorflow_ipu.frontends.popxl.ops.movement import init
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.frontends.common.errors import popart_exception
 from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
-from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
-from tensorflow_ipu.frontends.popxl.errors import popart_exception
+from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 

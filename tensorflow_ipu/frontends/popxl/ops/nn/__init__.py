@@ -1,1 +1,0 @@
-"""Ops of neural networks: convolutions, pooling, normalization and losses."""
