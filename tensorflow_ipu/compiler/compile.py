@@ -267,7 +267,6 @@ def _executable(cluster: Cluster, target: Target, program: Program, digest: str)
         on_device=not constants.is_host_evaluated(program, target),
         pipeline=pipeline_plan.plan(program, target.system),
         sources=Sources(weakref.ref(cluster)),
-        remote_memory=pipeline_plan.RemoteMemory.of(target.system),
         system=target.system,
         meeting_fingerprint=_meeting_fingerprint(program, target),
     )

@@ -36,7 +36,6 @@ class CompiledProgram:
         sources: Where the ops came from in the user's program. Call `keep_sources` before the
             Cluster can go.
         pipeline: Its pipeline with its schedule; None without one.
-        remote_memory: The options of the configuration for memory outside of the IPUs.
         meeting_fingerprint: Hash that is equal in processes that run the same program; empty if
             its collectives do not leave the process.
     """
@@ -55,13 +54,17 @@ class CompiledProgram:
     system: attachment.System = dataclasses.field(repr=False)
     sources: sources_lib.Sources = dataclasses.field(repr=False)
     pipeline: pipeline_plan.PipelinePlan | None = dataclasses.field(default=None, repr=False)
-    remote_memory: pipeline_plan.RemoteMemory = pipeline_plan.RemoteMemory(False, 0)
     meeting_fingerprint: str = ""
 
     @property
     def generation(self) -> int:
         """Number of the configuration, in this process, of its compilation."""
         return self.system.generation
+
+    @functools.cached_property
+    def remote_memory(self) -> pipeline_plan.RemoteMemory:
+        """The options of the configuration for memory outside of the IPUs."""
+        return pipeline_plan.RemoteMemory.of(self.system)
 
     def keep_sources(self) -> None:
         """Makes the source locations of the ops last as long as the Executable."""

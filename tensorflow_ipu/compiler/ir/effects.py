@@ -1,4 +1,4 @@
-"""Side effects of ops, and facts about collectives: their groups of replicas, who meets in them."""
+"""Side effects of ops, and facts about collectives: their groups of replicas and processes."""
 
 from __future__ import annotations
 

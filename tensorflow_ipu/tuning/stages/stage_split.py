@@ -1,4 +1,4 @@
-"""The best split of a training program into pipeline stages, and one that fits its memory.
+"""The best split of a training program into pipeline stages, or the best that fits in memory.
 
 Layers stay in order and whole. Of the ways to make N stages of them, those come first in which no
 stage has more memory than an IPU, then those whose schedule is shortest, then those that copy least
