@@ -190,6 +190,9 @@ def _refuse_gradient(op: ops.Operation, *_: Any) -> NoReturn:
     )
 
 
+# --- Launches of Clusters ---
+
+
 def launch(
     cluster: Cluster,
     arguments: Sequence[tensor_lib.Tensor],

@@ -135,6 +135,9 @@ def _lift_initial_value(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
     return next_creator(**kwargs)
 
 
+# --- Calls of functions that a plan takes for one op ---
+
+
 def call_composite(
     name: str,
     compute: Callable[..., Any],

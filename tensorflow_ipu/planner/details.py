@@ -91,6 +91,8 @@ def groups_at_peak(
     )
 
 
+# --- Summands of the numbers of a Plan ---
+
 # Numbers of a cost that memory and time rest on.
 _NUMBERS = ("compute", "exchange", "sync", "temporary", "vertex_state", "exchange_code")
 

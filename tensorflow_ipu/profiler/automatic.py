@@ -180,6 +180,9 @@ FILES: Mapping[str, Callable[[Any, Any], None]] = {
 }
 
 
+# --- Reports ---
+
+
 @dataclasses.dataclass(frozen=True)
 class _Written:
     """A report whose numbers of executions are renewed at the end."""

@@ -424,7 +424,7 @@ class ReportData:
         Raises:
             IndexError: there is no such step or IPU.
         """
-        return view.at_step(self.plan, self.view.details, step, ipu)
+        return view.live_at_step(self.plan, self.view.details, step, ipu)
 
     def tensors_on(self, tile: int, step: int | None = None, ipu: int = 0) -> dict[str, int]:
         """Returns the bytes of each tensor on a tile at a step, the largest first.
@@ -437,7 +437,7 @@ class ReportData:
         Raises:
             IndexError: there is no such tile, step or IPU.
         """
-        return view.on_tile(self.plan, self.view.details, tile, step, ipu)
+        return view.live_on_tile(self.plan, self.view.details, tile, step, ipu)
 
     @functools.cached_property
     def view(self) -> View:

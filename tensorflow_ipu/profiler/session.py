@@ -297,6 +297,8 @@ def reports() -> list[Report]:
     return [report_of(program) for program in cache.executables() if program.on_device]
 
 
+# --- Text summary of devices and programs ---
+
 _TYPES_SHOWN = 6
 
 

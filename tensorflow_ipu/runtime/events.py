@@ -380,6 +380,8 @@ def _engine_entry(event: native.EngineEvent, program: event_payloads.Outline | N
     return _Entry(event.timestamp, build)
 
 
+# --- Decoders of events ---
+
 _F = TypeVar("_F", bound="Callable[..., Any]")
 _RULE = "-" * 70
 

@@ -27,6 +27,7 @@ from tensorflow_ipu.util import errors
 from tensorflow_ipu.util.notices import warn_once
 
 __all__ = [
+    # --- Forks, which have none of the engine's threads ---
     "AttachedDevice",
     "System",
     "configure_ipu_system",

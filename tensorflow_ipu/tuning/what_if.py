@@ -102,7 +102,7 @@ def changed_program(
     if "recompute" in changes:
         workload = _recomputed(workload, changes["recompute"])
     if settings.replicas == 1 < target.replicas:
-        workload = workload_edits.with_sums(workload)
+        workload = workload_edits.with_replica_sums(workload)
     return workload
 
 
@@ -178,7 +178,7 @@ def _rescheduled(workload: Workload, target: Settings, changes: Mapping[str, Any
         )
     if before is None:
         found, least = structure.structure(workload), target.minimum_remote_bytes
-        return workload_edits.with_count(workload, found, changes["count"], least)
+        return workload_edits.with_accumulation_count(workload, found, changes["count"], least)
     schedule = stage_split.schedule_named(changes.get("schedule", before.schedule.name))
     after = dataclasses.replace(before, schedule=schedule, count=changes.get("count", before.count))
     stage_split.check_count(after)

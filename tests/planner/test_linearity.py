@@ -19,9 +19,9 @@ WORK = {
     "plan": lambda workload: planning.plan(workload, Settings()),
     "plan with recomputation": lambda workload: planning.plan(workload, Settings(recompute=True)),
     "structure": structure.structure,
-    "replicas": workload_edits.with_sums,
+    "replicas": workload_edits.with_replica_sums,
     "batch": lambda workload: batch.with_batch(workload, 64),
-    "accumulation": lambda workload: workload_edits.with_count(
+    "accumulation": lambda workload: workload_edits.with_accumulation_count(
         workload, structure.structure(workload), 4, 128
     ),
 }

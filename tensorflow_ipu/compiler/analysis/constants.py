@@ -391,6 +391,8 @@ def pushed(calls: Calls, accumulator: Tensor) -> list[Tensor]:
     return found
 
 
+# --- Programs that the host evaluates ---
+
 _PASSING = frozenset({"Identity", "IdentityN", "NoOp", "Const"})
 
 

@@ -405,6 +405,7 @@ DATA_MOVEMENT = frozenset(
 ).union(
     *(op_names.QUERIES, {op_names.ASSIGN}, op_names.DROPPED_CHECKS),
     *(op_names.FEEDS, op_names.TABLE_OPS, op_names.MOVING_COLLECTIVES),
+    # --- Bytes of variables ---
 )
 
 # Ops that run functions or steer the flow of data; the work is in the ops they run.

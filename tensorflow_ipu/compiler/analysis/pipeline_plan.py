@@ -149,6 +149,9 @@ def of_pipeline(program: Program) -> Options:
     return {}
 
 
+# --- The schedule of a pipeline ---
+
+
 @dataclasses.dataclass(frozen=True)
 class PipelinePlan:
     """The pipeline of a compiled program: its description, schedule and options.

@@ -335,6 +335,8 @@ def _tensors(references: list[str], arguments: frozenset[str]) -> tuple[str, ...
     return tuple([maker if maker in arguments else reference for maker, reference in makers])
 
 
+# --- Uses of variables and feeds ---
+
 # Identity of a resource: ("argument", index), ("node", function, node) or ("feed", id).
 Resource = tuple[object, ...]
 _Resources = tuple["Resource | None", ...]

@@ -80,6 +80,9 @@ def reach_other_processes(program: Program, replicas: int, processes: int) -> bo
     )
 
 
+# --- Effects of ops ---
+
+
 def of_op(node: node_def_pb2.NodeDef) -> bool:
     """Returns whether a node itself has an effect, regardless of the functions it runs.
 

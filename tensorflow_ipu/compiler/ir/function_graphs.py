@@ -281,6 +281,8 @@ def _copies(tensor: tf.Tensor) -> list[tf.Tensor]:
     return [op.outputs[0] for op in tensor.consumers() if op.type in ("ZerosLike", "Identity")]
 
 
+# --- Trip counts of loops whose condition tells ---
+
 # (comparison, counter on the right) -> the same with the counter on the left.
 _MIRRORED = {
     "Less": "Greater",

@@ -209,6 +209,8 @@ def _pipeline_ipus(node: node_def_pb2.NodeDef) -> list[int]:
     ]
 
 
+# --- Editor of a function, which keeps both forms of its float16 tensors ---
+
 _Finish = Callable[[str], str]
 
 # Casts of our own, by types: TensorFlow's kernel takes five times as long.

@@ -77,6 +77,8 @@ def _reachable_functions(program: Program) -> set[str]:
     return reachable
 
 
+# --- Ops that only check values ---
+
 _PASSED_THROUGH = op_names.DROPPED_CHECKS - {op_names.ASSERTION}
 
 

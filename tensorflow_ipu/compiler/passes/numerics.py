@@ -568,6 +568,8 @@ def _references(node: node_def_pb2.NodeDef) -> Iterator[tuple[str, int]]:
             yield f"{node.name}:{name}:{index}", kind
 
 
+# --- Labels that are no class ---
+
 _LOSS = "SparseSoftmaxCrossEntropyWithLogits"
 
 

@@ -27,6 +27,8 @@ from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Op, Workload
 from tensorflow_ipu.util import op_names
 
+# --- Dependences between ops ---
+
 # Ops with side effects, by kind; ops of one kind keep their order.
 _EFFECTS = {
     "feed in": ("Infeed", "IpuRecv", "Dequeue"),
@@ -199,6 +201,8 @@ class _Uses:
             return first + last
         return first + (last - 1 - op.stage if op.phase == "backward" else op.stage + 1)
 
+
+# --- Orders of ops ---
 
 _Algorithm = Callable[[Region], list[int]]
 _BEST = "CHOOSE_BEST"
@@ -433,6 +437,9 @@ class Liveness:
             if each.ipu == ipu
         )
         return int(curve.max(initial=0)) + sum(stashed)
+
+
+# --- Live ranges ---
 
 
 @dataclasses.dataclass(frozen=True)

@@ -129,6 +129,8 @@ def _on_tiles(sizes: np.ndarray, tiles: int) -> np.ndarray:
     return found
 
 
+# --- One IPU ---
+
 ACTIVATIONS = "activations"
 INPUTS = "inputs"
 _TRANSIENT = (ACTIVATIONS, INPUTS, STREAMED)
@@ -210,7 +212,7 @@ class _Work:
         self.streams = list(residents.streams(workload, placement, ipu, program.settings.prefetch))
         here = np.flatnonzero(placement.ops == ipu)
         repeated = structure.repeated(workload.ops)
-        self.code = residents.parts(
+        self.code = residents.code_parts(
             [(workload.ops[i], program.costs[i]) for i in here.tolist() if i not in repeated],
             program.settings.chip,
             program.settings.outlining,
@@ -382,6 +384,9 @@ class _Ipu:
         if maker < 0:
             maker = self._accesses.first_user(buffer)
         return self._program.workload.ops[maker].source if maker >= 0 else ""
+
+
+# --- All IPUs of a replica ---
 
 
 def plan(lifetimes: Lifetimes, settings: Settings, costs: Sequence[Cost]) -> tuple[IpuMemory, ...]:

@@ -19,6 +19,8 @@ from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import CONSTANT, VARIABLE, Op, Variable, Workload
 from tensorflow_ipu.util import op_names
 
+# --- Code, stacks, headers and gaps ---
+
 CONTROL = "control code"
 VERTEX = "vertex code"
 VERTEX_STATE = "vertex state"
@@ -28,7 +30,7 @@ HEADERS = "packet headers"
 GAPS = "gaps"
 
 
-class Part(NamedTuple):
+class CodePart(NamedTuple):
     """Memory of one kind, of equal size on each tile.
 
     Args:
@@ -42,9 +44,9 @@ class Part(NamedTuple):
     label: Label
 
 
-def parts(
+def code_parts(
     ops: Sequence[tuple[Op, Cost]], chip: Chip, outlining: bool, host_exchange: bool = True
-) -> tuple[Part, ...]:
+) -> tuple[CodePart, ...]:
     """Returns the bytes of code, stacks and gaps on each tile of an IPU.
 
     control code   = control_code_per_tile + control_code_per_op x (ops - 1)
@@ -73,15 +75,17 @@ def parts(
     control = chip.control_code_per_tile + chip.control_code_per_op * more_ops
     vertex = chip.vertex_code_per_tile + chip.vertex_code_per_codelet * more_codelets
     return (
-        Part(CONTROL, control, assumed if more_ops else modelled),
-        Part(VERTEX, vertex, assumed if more_codelets else modelled),
-        Part(EXCHANGE, exchange + sum(cost.exchange_code for cost in counted), modelled),
-        Part(VERTEX_STATE, sum(cost.vertex_state for cost in counted), modelled),
-        Part(STACK, chip.stack_per_tile, modelled),
-        Part(HEADERS, chip.packet_headers_per_tile, modelled),
-        Part(GAPS, chip.gap_per_tile, assumed),
+        CodePart(CONTROL, control, assumed if more_ops else modelled),
+        CodePart(VERTEX, vertex, assumed if more_codelets else modelled),
+        CodePart(EXCHANGE, exchange + sum(cost.exchange_code for cost in counted), modelled),
+        CodePart(VERTEX_STATE, sum(cost.vertex_state for cost in counted), modelled),
+        CodePart(STACK, chip.stack_per_tile, modelled),
+        CodePart(HEADERS, chip.packet_headers_per_tile, modelled),
+        CodePart(GAPS, chip.gap_per_tile, assumed),
     )
 
+
+# --- Variables, stashes and stream buffers ---
 
 VARIABLES = "variables"
 STATE = "optimizer state"
@@ -265,7 +269,7 @@ class ResidentLayout:
         self,
         residents: Sequence[Resident],
         streams: Sequence[Resident],
-        parts: Sequence[Part],
+        parts: Sequence[CodePart],
         settings: Settings,
     ) -> None:
         self.residents = (*residents, *streams)

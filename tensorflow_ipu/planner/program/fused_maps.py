@@ -34,7 +34,7 @@ _PARTS = frozenset({*_SUMS, *_PRODUCTS, "Sub", "Neg", "Pow", "Square", "Cast", "
 _MOST = 24
 
 
-class Found(NamedTuple):
+class Gelu(NamedTuple):
     """The ops of one GELU or of its gradient.
 
     Args:
@@ -48,7 +48,7 @@ class Found(NamedTuple):
     type: TensorType
 
 
-def find_gelu(workload: Workload) -> tuple[Found, ...]:
+def find_gelu(workload: Workload) -> tuple[Gelu, ...]:
     """Finds all of a program.
 
     Args:
@@ -99,7 +99,7 @@ class _GeluSearch:
             for buffer in _sources(op.outputs):
                 self._makers[buffer].append(index)
 
-    def found(self) -> Iterator[Found]:
+    def found(self) -> Iterator[Gelu]:
         """Yields each GELU and each gradient."""
         forward: dict[int, _Forward] = {}
         for index, op in enumerate(self._ops):
@@ -113,9 +113,9 @@ class _GeluSearch:
                 if members:
                     yield self._as_found(GELU_GRADIENT, members)
 
-    def _as_found(self, vertex: str, members: frozenset[int]) -> Found:
+    def _as_found(self, vertex: str, members: frozenset[int]) -> Gelu:
         ordered = tuple(sorted(members))
-        return Found(vertex, ordered, self._ops[ordered[-1]].outputs[0].type)
+        return Gelu(vertex, ordered, self._ops[ordered[-1]].outputs[0].type)
 
     def _forward(self, index: int) -> _Forward | None:
         """Returns the GELU around a tanh or erf; None if it is none."""
@@ -266,6 +266,9 @@ def _sources(operands: Sequence[Operand]) -> set[int]:
     return {operand.buffer for operand in operands if operand.buffer is not None}
 
 
+# --- Fused groups ---
+
+
 @dataclasses.dataclass(frozen=True)
 class FusedMaps:
     """The fused groups of a program.
@@ -279,7 +282,7 @@ class FusedMaps:
 
     ops: Mapping[int, tuple[int, ...]]
     kept_in_registers: frozenset[int]
-    vertices: Mapping[int, Found] = dataclasses.field(default_factory=dict)
+    vertices: Mapping[int, Gelu] = dataclasses.field(default_factory=dict)
 
 
 def find(workload: Workload) -> FusedMaps:
@@ -412,7 +415,7 @@ def cost_of(
     members: Sequence[Op],
     costs: Sequence[Cost],
     resources: Resources,
-    vertex: Found | None = None,
+    vertex: Gelu | None = None,
 ) -> Cost:
     """Returns the cost of a fused group.
 

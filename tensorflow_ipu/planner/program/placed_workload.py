@@ -99,6 +99,8 @@ def _accumulation(workload: Workload, op: Op, readers: dict[int | None, list[int
     return end if role == _ACCUMULATOR else None
 
 
+# --- Rematerialization in the stages of a pipeline ---
+
 # Over dimensions of size 1 they are maps.
 _REDUCTIONS = frozenset({"Max", "Mean", "Min", "Prod", "Sum"})
 
@@ -237,6 +239,9 @@ def _is_map(op: Op) -> bool:
         return op.inputs[0].type.elements == elements
     fits = all(operand.type.elements <= elements for operand in op.inputs)
     return fits and elementwise.is_elementwise(op.type)
+
+
+# --- The Workload on its IPUs ---
 
 
 @dataclasses.dataclass(frozen=True)

@@ -239,6 +239,8 @@ def _operations(before: Sequence[Operation], after: Sequence[Operation]) -> dict
     return columns
 
 
+# --- Tables that a page shows without JavaScript ---
+
 # Rows of tables at most; the page with JavaScript has all.
 _ROWS = 30
 Cell = Union[str, int, float, None]

@@ -168,6 +168,8 @@ def _merged(group: Sequence[Slice]) -> Iterable[Slice]:
     return [Slice(f"{len(group)} short slices", MERGED, start, end - start, details)]
 
 
+# --- The process of the host ---
+
 _NANOSECONDS = 1e9
 _CLOCK = "wall time of the host since recording began; it says nothing of the chip"
 

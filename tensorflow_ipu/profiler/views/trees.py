@@ -207,6 +207,8 @@ def _flatten(
     nodes[position] = node._replace(end=len(nodes))
 
 
+# --- A launch in order ---
+
 PROGRAM = "program"
 LOOP = "loop"
 CALL = "call"

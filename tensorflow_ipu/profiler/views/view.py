@@ -38,7 +38,7 @@ class LiveTensor(NamedTuple):
     dies: int | None
 
 
-def at_step(plan: Plan, details: Details, step: int, ipu: int = 0) -> tuple[LiveTensor, ...]:
+def live_at_step(plan: Plan, details: Details, step: int, ipu: int = 0) -> tuple[LiveTensor, ...]:
     """Returns the tensors that are live on an IPU at a step, the largest first, without code.
 
     Args:
@@ -69,7 +69,7 @@ def at_step(plan: Plan, details: Details, step: int, ipu: int = 0) -> tuple[Live
     return tuple(sorted(found, key=lambda tensor: -tensor.num_bytes))
 
 
-def on_tile(
+def live_on_tile(
     plan: Plan, details: Details, tile: int, step: int | None = None, ipu: int = 0
 ) -> dict[str, int]:
     """Returns the bytes of each tensor on a tile at a step, the largest first.
@@ -116,6 +116,9 @@ def _fullest_step(memory: MemoryDetails) -> int | None:
         change[stretch.birth] += worst
         change[stretch.death + 1] -= worst
     return int((np.cumsum(change[:-1]) + memory.temporaries).argmax())
+
+
+# --- All views of a report ---
 
 
 class View:

@@ -14,6 +14,8 @@ from tensorflow_ipu.tuning.search.choices import ON_CHIP, REMOTE, SPLIT, Choices
 from tensorflow_ipu.tuning.stages import stage_split
 from tensorflow_ipu.util import op_names
 
+# --- Instructions in each API ---
+
 
 class RemedyStep(NamedTuple):
     """A change of a program.

@@ -139,6 +139,8 @@ def _half_attributes(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: HALF if value == FULL else value for key, value in attributes.items()}
 
 
+# --- Gradient accumulation ---
+
 # Most elements of zeros that TensorFlow makes a constant; more are filled in when needed.
 _CONSTANT_ZEROS = 1000
 
@@ -175,7 +177,9 @@ def accumulating(workload: Workload) -> Workload:
     )
 
 
-def with_count(workload: Workload, found: Structure, count: int, minimum_bytes: int) -> Workload:
+def with_accumulation_count(
+    workload: Workload, found: Structure, count: int, minimum_bytes: int
+) -> Workload:
     """Returns a program without a pipeline that makes one update for `count` mini-batches.
 
     A launch has about as many mini-batches as before, in whole updates. Variables that only the
@@ -336,7 +340,10 @@ def _with_accumulators(ops: tuple[Op, ...], added: Mapping[int, Sequence[Op]]) -
     return tuple(made)
 
 
-def with_sums(workload: Workload) -> Workload:
+# --- Replicas that train together ---
+
+
+def with_replica_sums(workload: Workload) -> Workload:
     """Returns a program that sums its gradients over the replicas before each weight update.
 
     Each gradient, or sum of gradients over mini-batches, is summed once and in place, right before

@@ -216,7 +216,7 @@ class Candidates:
         workload = self._scheduled(workload, choices)
         workload = self._placed(workload, planner.structure, choices, replicas)
         if self._settings.replicas == 1 < replicas:
-            workload = workload_edits.with_sums(workload)
+            workload = workload_edits.with_replica_sums(workload)
         return (planner if workload is planner.workload else Planner(workload)), parts
 
     def _scheduled(self, workload: Workload, choices: Choices) -> Workload:

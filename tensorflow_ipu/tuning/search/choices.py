@@ -182,6 +182,8 @@ class Trial:
         return worst([self.plan.timeline.label, *changed])
 
 
+# --- The values of each choice ---
+
 # Values of availableMemoryProportion that are tried.
 _PROPORTIONS = (0.1, 0.3, 0.6, 0.9)
 

@@ -327,6 +327,8 @@ def _place(source: str) -> str:
     return f", from {source}" if source else ""
 
 
+# --- A cut that fits, or changes that would make one fit ---
+
 #: Cuts that are planned at most to find one that fits.
 MOST_CUTS = 24
 

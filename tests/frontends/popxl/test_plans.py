@@ -101,7 +101,9 @@ def test_layers_phases_and_lines_are_those_of_program() -> None:
     assert {op.source for op in products} == {line_of(block, "x @ weight")}
     calls = [op.phase for op in workload.ops if op.type == "PartitionedCall"]
     assert calls == [""] * 2 + ["backward"] * 2
-    sums = [op for op in workload_edits.with_sums(workload).ops if op.type == CROSS_REPLICA_SUM]
+    sums = [
+        op for op in workload_edits.with_replica_sums(workload).ops if op.type == CROSS_REPLICA_SUM
+    ]
     assert [op.inputs[0].shape for op in sums] == [(FEATURES, FEATURES)] * 2
     scaled = line_of(trained_blocks, "scaled_add_")
     assert {op.phase for op in workload.ops if op.source == scaled and op.inputs} == {"update"}

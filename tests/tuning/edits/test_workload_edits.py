@@ -22,7 +22,7 @@ def sums(workload):
 
 def test_each_gradient_is_summed_right_before_its_update():
     before = workloads.training_step(width=256, layers=3)
-    after = workload_edits.with_sums(before)
+    after = workload_edits.with_replica_sums(before)
     assert [op.inputs[0].shape for op in sums(after)] == [(256, 256)] * 3
     for index, op in enumerate(after.ops):
         if op.type == SUM:
@@ -35,7 +35,7 @@ def test_each_gradient_is_summed_right_before_its_update():
 
 @pytest.mark.parametrize("name", ["mlp", "cnn", "residual", "lstm"])
 def test_sums_equal_program_compiled_for_two_replicas(name):
-    after = workload_edits.with_sums(real_programs.workload(name, 8))
+    after = workload_edits.with_replica_sums(real_programs.workload(name, 8))
     compiled = real_programs.workload(name, 8, replicas=2)
     shapes = [sorted(op.inputs[0].shape for op in sums(w)) for w in (after, compiled)]
     assert shapes[0] == shapes[1] and shapes[0]
@@ -49,16 +49,16 @@ def test_sums_equal_program_compiled_for_two_replicas(name):
 def test_only_weight_gradients_are_summed(name):
     before = real_programs.workload(name, 8)
     trained = structure.structure(before).trained
-    summed = [op.inputs[0].type.num_bytes for op in sums(workload_edits.with_sums(before))]
+    summed = [op.inputs[0].type.num_bytes for op in sums(workload_edits.with_replica_sums(before))]
     assert sum(summed) == sum(before.variables[index].num_bytes for index in trained)
-    larger = workload_edits.with_sums(real_programs.workload(name, 16))
+    larger = workload_edits.with_replica_sums(real_programs.workload(name, 16))
     assert [op.inputs[0].type.num_bytes for op in sums(larger)] == summed
 
 
 def test_program_collectives_or_does_not_train_stays():
-    once = workload_edits.with_sums(workloads.training_step())
-    assert workload_edits.with_sums(once) is once
-    assert workload_edits.with_sums(workloads.chain()).ops == workloads.chain().ops
+    once = workload_edits.with_replica_sums(workloads.training_step())
+    assert workload_edits.with_replica_sums(once) is once
+    assert workload_edits.with_replica_sums(workloads.chain()).ops == workloads.chain().ops
 
 
 @pytest.mark.parametrize("replicas", [2, 4, 8])
@@ -75,5 +75,7 @@ def test_trained_values_are_summed_for_any_batch(name):
     """Two optimizers, tied weights, clipping by the global norm, moving averages."""
     before, trained = training_steps.workload(name, 4)
     for workload in (before, with_batch(before, 64)):
-        summed = [op.inputs[0].type.num_bytes for op in sums(workload_edits.with_sums(workload))]
+        summed = [
+            op.inputs[0].type.num_bytes for op in sums(workload_edits.with_replica_sums(workload))
+        ]
         assert sum(summed) == trained

@@ -84,7 +84,11 @@ def test_accumulation_and_updates_are_in_the_plan(plain):
         assert {op.runs for op in products} == {6}
         updates = [op for op in workload.ops if op.phase == "update" and op.type == "Sqrt"]
         assert updates and {op.runs for op in updates} == {2}
-        sums = [op for op in workload_edits.with_sums(workload).ops if op.type == CROSS_REPLICA_SUM]
+        sums = [
+            op
+            for op in workload_edits.with_replica_sums(workload).ops
+            if op.type == CROSS_REPLICA_SUM
+        ]
         weights = [(v.shape, 2) for v in workload.variables if v.role == "accumulator"]
         assert sorted((op.inputs[0].shape, op.runs) for op in sums) == sorted(weights)
 
