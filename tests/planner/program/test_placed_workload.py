@@ -76,7 +76,7 @@ def test_such_a_gradient_does_not_wait_for_others(monkeypatch):
         return found.live_bytes[at]
 
     alone = waiting()
-    monkeypatch.setattr(placed_workload, "find", lambda workload: ())
+    monkeypatch.setattr(placed_workload, "find_partial_gradients", lambda workload: ())
     assert waiting() - alone == 2 * BYTES
 
 
@@ -212,7 +212,7 @@ def test_without_a_pipeline_nothing_is_made_again_so():
 def test_a_pipeline_that_keeps_its_activations_keeps_these(monkeypatch):
     workload = program(gelu)
     found = [Planner(workload).plan(Settings(recompute=again)) for again in (False, True)]
-    monkeypatch.setattr(placed_workload, "find", lambda workload: Rematerialized())
+    monkeypatch.setattr(placed_workload, "find_rematerialized", lambda workload: Rematerialized())
     before = [Planner(workload).plan(Settings(recompute=again)) for again in (False, True)]
     peaks = [[plan.memory[0].live_bytes.max() for plan in plans] for plans in (found, before)]
     assert peaks[0][0] == peaks[1][0]
@@ -251,7 +251,7 @@ def test_making_results_again_never_raises_the_peak(workload):
     wanted = Settings(recompute=True, ordering="POST_ORDER")
     found = Planner(workload).memory(wanted)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(placed_workload, "find", lambda workload: Rematerialized())
+        patch.setattr(placed_workload, "find_rematerialized", lambda workload: Rematerialized())
         before = Planner(workload).memory(wanted)
     for ipu, old in zip(found, before):
         assert ipu.worst_bytes <= old.worst_bytes
