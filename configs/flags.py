@@ -25,6 +25,10 @@ VARIABLE = "TF_POPLAR_FLAGS"
 #: Names the chip of the simulated machine: any name that `chips.get` accepts.
 CHIP_VARIABLE = "TENSORFLOW_IPU_CHIP"
 
+#: Names a file: the process ends at the first launch of a program, whose report is saved there.
+#: The native library reads it, too (native/engine/abstract_values.cc).
+PLAN_VARIABLE = "TENSORFLOW_IPU_PLAN"
+
 ENGINE_OPTIONS = "POPLAR_ENGINE_OPTIONS"
 TARGET_OPTIONS = "POPLAR_TARGET_OPTIONS"
 RUNTIME_OPTIONS = "POPLAR_RUNTIME_OPTIONS"
@@ -459,6 +463,11 @@ def chip() -> chips.Chip:
         return chips.get(name)
     except ValueError as error:
         raise ValueError(f"{CHIP_VARIABLE}: {error}") from None
+
+
+def plan_file() -> str:
+    """Returns the file for the report of the first program; empty if programs are to run."""
+    return os.environ.get(PLAN_VARIABLE, "")
 
 
 def library_options(variable: str) -> dict[str, str]:

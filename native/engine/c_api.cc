@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/abstract_values.h"
 #include "engine/device_state.h"
 #include "engine/error_text.h"
 #include "engine/events.h"
@@ -112,6 +113,16 @@ TFIPU_EXPORT char* tfipu_error_text(void* pointer) {
 
 TFIPU_EXPORT void tfipu_reply_error_text(void* pointer, const char* message) {
   static_cast<tensorflow_ipu::ErrorRequest*>(pointer)->message = message;
+}
+
+// Calls `callback` where the program needs a value, in a process that only plans.
+TFIPU_EXPORT void tfipu_set_value_needed(tensorflow_ipu::ValueNeededCallback callback) {
+  tensorflow_ipu::AbstractValues::SetValueNeeded(callback);
+}
+
+// Whether an address is that of an abstract tensor.
+TFIPU_EXPORT int tfipu_is_abstract(const void* address) {
+  return tensorflow_ipu::AbstractValues::HasAddress(address) ? 1 : 0;
 }
 
 // Attaches devices: everything of the former configuration is dropped.

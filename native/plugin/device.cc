@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "engine/abstract_values.h"
 #include "engine/device_state.h"
+#include "plugin/abstract_compute.h"
 #include "tensorflow/core/common_runtime/local_device.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/device_factory.h"
@@ -78,6 +80,11 @@ class IpuDevice : public tensorflow::LocalDevice {
   }
 
   Status Sync() override { return tensorflow::OkStatus(); }
+
+  void Compute(tensorflow::OpKernel* kernel, tensorflow::OpKernelContext* ctx) override {
+    if (AbstractValues::Enabled() && ComputeAbstractly(kernel, ctx)) return;
+    kernel->Compute(ctx);
+  }
 
   Status TryGetDeviceContext(tensorflow::DeviceContext** context) override {
     context_->Ref();

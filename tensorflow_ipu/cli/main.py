@@ -46,6 +46,7 @@ COMMANDS = (
     Command("remedies", "find the fastest configuration that fits, and what to change for it"),
     Command("check", "compare a report with a budget; exits with 1 and prints what grew"),
     Command("run", "run a program for TensorFlow 1.15 or 2.6, PopXL or PopART as it stands"),
+    Command("plan", "plan a program up to its first launch, without the memory of its variables"),
     Command("passes", "print programs for the IPU after each pass of the compiler"),
     Command(
         "migrate",
@@ -110,7 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: of the command line; by default the process's.
 
     Returns:
-        The exit code: 0, 1 if a check has failed, 2 if the command could not be carried out.
+        The exit code: 0, 1 if a check has failed, 2 if the command could not be carried out, 3 if a
+        planned program does not fit.
     """
     words = sys.argv[1:] if arguments is None else arguments
     return console.carried_out(_TOOL, lambda: _carry_out(words))

@@ -21,6 +21,7 @@ _observers: list[Observer] = []
 # Of observers that make reports: where these will be.
 _places: dict[Observer, str] = {}
 _reset_observers: list[Callable[[], None]] = []
+_launch_observers: list[Observer] = []
 # The directories of reports that were written of Executables.
 _reports: weakref.WeakKeyDictionary[Executable, str] = weakref.WeakKeyDictionary()
 
@@ -94,6 +95,27 @@ def stepped(step: StepDone, program: Program) -> None:
 def report_place() -> str:
     """Returns the place of the report of a program being compiled; empty without a report."""
     return next((_places[observer] for observer in reversed(_observers) if observer in _places), "")
+
+
+def observe_launches(observer: Observer) -> None:
+    """Calls a function with each program of the user's before its first launch.
+
+    Ops that a graph places on an IPU without compiling them are none.
+
+    Args:
+        observer: the function. It must not raise.
+    """
+    _launch_observers.append(observer)
+
+
+def launching(executable: Executable) -> None:
+    """Notifies the observers of a program that is about to be launched.
+
+    Args:
+        executable: the program.
+    """
+    for observer in tuple(_launch_observers):
+        observer(executable)
 
 
 def observe_resets(observer: Callable[[], None]) -> None:

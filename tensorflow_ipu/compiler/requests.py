@@ -19,7 +19,7 @@ from tensorflow.python.ops import handle_data_util
 from tensorflow_ipu.compiler import compile as compile_lib
 from tensorflow_ipu.compiler import error_text, observers, store
 from tensorflow_ipu.compiler.cache import CACHE
-from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.compiler.cluster import Cluster, PlacedCluster
 from tensorflow_ipu.compiler.cluster import find as find_cluster
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir.target import Argument, Target
@@ -140,6 +140,8 @@ def _answer(request: int) -> None:
         with LOCK:
             cluster, target = _read_request(request)
             executable, library = compile_lib.compile_cluster(cluster, target)
+        if executable.on_device and not isinstance(cluster, PlacedCluster):
+            observers.launching(executable)
         library = _prepare_to_run(executable, library)
         configured = executable.system
         # A program that is only compiled has no other processes.

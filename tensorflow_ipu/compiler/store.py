@@ -118,6 +118,24 @@ def serialize(executable: Executable, folder: str) -> None:
     private_files.write_text(directory / f"{executable.fingerprint}.json", text)
 
 
+def write_plan(executable: Executable, file: str) -> tuple[str, bool]:
+    """Saves the report of a program that is only planned.
+
+    Args:
+        executable: the program.
+        file: the file to write.
+
+    Returns:
+        The report as text, and whether the program fits on its IPUs.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    from tensorflow_ipu.profiler import automatic
+
+    return automatic.planned(executable, file)
+
+
 def write_reports(executable: Executable) -> str:
     """Writes and logs the reports that options request of a program just compiled.
 

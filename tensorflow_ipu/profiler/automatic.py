@@ -264,6 +264,21 @@ def compiled(executable: Executable) -> str:
     return directory
 
 
+def planned(executable: Executable, file: str) -> tuple[str, bool]:
+    """Saves the report of a program that is only planned.
+
+    Args:
+        executable: the program.
+        file: the file to write.
+
+    Returns:
+        The report as text, and whether the program fits on its IPUs.
+    """
+    report = Report.from_executable(executable)
+    report.save(file)
+    return str(report), report.plan.fits
+
+
 @contextlib.contextmanager
 def _not_fatal(what: str, folder: str) -> Iterator[None]:
     """Context: turns a write error into a warning, and any other error into a log line."""

@@ -86,6 +86,11 @@ class System:
         return self.connection is DeviceConnectionType.PRE_COMPILE
 
     @property
+    def plans_only(self) -> bool:
+        """Whether this process ends before programs run, with a report of the first one."""
+        return bool(flags.plan_file())
+
+    @property
     def remote_buffers(self) -> bool:
         """Whether programs may use remote memory: simulated IPUs always have some."""
         attached = self.connection is DeviceConnectionType.ALWAYS

@@ -20,12 +20,16 @@ from tensorflow_ipu.runtime import interpreter, system
 
 # Called with the address of a request.
 Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+# Called with the name of an op.
+NameCallback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
 # Name, type of the result, types of the arguments: what native/engine/c_api.cc declares.
 _FUNCTIONS = (
     ("tfipu_tensorflow_version", ctypes.c_char_p),
     ("tfipu_free", None, ctypes.c_void_p),
     ("tfipu_set_compiler", None, Callback),
     ("tfipu_set_error_writer", None, Callback),
+    ("tfipu_set_value_needed", None, NameCallback),
+    ("tfipu_is_abstract", ctypes.c_int, ctypes.c_void_p),
     ("tfipu_error_text", ctypes.c_void_p, ctypes.c_void_p),
     ("tfipu_reply_error_text", None, ctypes.c_void_p, ctypes.c_char_p),
     ("tfipu_request_text", ctypes.c_void_p, ctypes.c_void_p),
@@ -387,6 +391,25 @@ def set_error_writer(callback: Callable[[int], None] | None) -> Any:
     c_function = Callback() if callback is None else Callback(callback)
     load().tfipu_set_error_writer(c_function)
     return c_function
+
+
+def set_value_needed(callback: Callable[[bytes], None]) -> Any:
+    """Calls a function where the program needs a value, in a process that only plans.
+
+    Args:
+        callback: called with the name of the op, from any thread. It has to end the process.
+
+    Returns:
+        The C function. The caller keeps it alive.
+    """
+    c_function = NameCallback(callback)
+    load().tfipu_set_value_needed(c_function)
+    return c_function
+
+
+def is_abstract(address: int) -> bool:
+    """Returns whether an address is that of a tensor without values."""
+    return bool(load().tfipu_is_abstract(address))
 
 
 def error_text(request: int) -> tuple[str, str]:

@@ -372,6 +372,8 @@ def _apply(
     use_process()
     poplar_options.check_environment()
     with _state.change:
+        # IPUs that programs are only planned for need no machine.
+        with_models = with_models or bool(flags.plan_file())
         built = build(_options(config), flags.parsed(), _state.generation + 1, with_models)
         system = dataclasses.replace(built, configured_at=line())
         if _state.configured is not None:

@@ -17,7 +17,7 @@ from tensorflow_ipu.profiler.report import Report
 from tests.support.planner import layered_workloads
 
 # Start processes, which other tests do with programs of theirs.
-_ONLY_PARSED = ("doctor", "passes", "run")
+_ONLY_PARSED = ("doctor", "passes", "plan", "run")
 
 
 @pytest.fixture(scope="module")

@@ -181,6 +181,6 @@ def advice(report: str) -> str:
 def chosen_policy(attached: System) -> str:
     """Returns the capacity policy of a configuration: `default`, `raise`, `warn` or `mark`."""
     allowed = attached.engine_options.get(_ALLOW, "false")
-    if str(allowed).lower() == "true":
+    if str(allowed).lower() == "true" or attached.plans_only:
         return "mark"
     return attached.flags.capacity_policy

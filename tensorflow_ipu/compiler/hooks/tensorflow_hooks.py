@@ -38,7 +38,7 @@ from tensorflow.python.ops import (
 )
 
 from tensorflow_ipu.compiler import cluster, current_scope, launch, requests, trace
-from tensorflow_ipu.compiler.hooks import gradient_hooks
+from tensorflow_ipu.compiler.hooks import gradient_hooks, plan_hooks
 from tensorflow_ipu.compiler.ir import program
 from tensorflow_ipu.runtime import interpreter, native, system
 
@@ -104,6 +104,7 @@ def install() -> None:
     _hook_control_flow()
     _hook_batch_normalization()
     gradient_hooks.install()
+    plan_hooks.install()
     wrap_calls()
     _hook_graphs()
     _hook_seeds()

@@ -81,8 +81,10 @@ class TypedDevice:
                 "The device 'cpu' does not have multiple devices, and the program needs "
                 f"{ipus} IPUs. Use 'ipu_hw' or 'ipu_model'."
             )
-        machine = system.current().machine
-        if type == "ipu_hw" and ipus > machine.num_ipus and not machine.is_model:
+        current = system.current()
+        machine = current.machine
+        unlimited = machine.is_model or current.plans_only
+        if type == "ipu_hw" and ipus > machine.num_ipus and not unlimited:
             raise RuntimeError(
                 f"Failed to acquire device: the program needs {ipus} IPUs. {machine.offer} Use "
                 "'ipu_model' for more."
