@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tensorflow_ipu.profiler.report import Report
+from tests.support.checkout.repository import ROOT
 
 pytestmark = pytest.mark.process
 
@@ -77,11 +78,23 @@ def keras(width: int, *initializers: str) -> str:
 
 
 def planned(
-    folder: Path, program: str, *arguments: str, as_variable: bool = False
+    folder: Path,
+    program: str,
+    *arguments: str,
+    as_variable: bool = False,
+    path: Path = Path("train.py"),
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the command, or the program with the environment variable, in a folder."""
+    """Runs the command, or the program with the environment variable, in a folder.
+
+    Args:
+        folder: the folder.
+        program: text of train.py.
+        *arguments: of the program.
+        as_variable: whether the environment variable asks for the plan.
+        path: another program to run.
+    """
     (folder / "train.py").write_text(program)
-    words = ["train.py"] if as_variable else ["-m", "tensorflow_ipu.cli", "plan", "train.py"]
+    words = [str(path)] if as_variable else ["-m", "tensorflow_ipu.cli", "plan", str(path)]
     variable = {"TENSORFLOW_IPU_PLAN": "plan.json"} if as_variable else {}
     return subprocess.run(
         [sys.executable, *words, *arguments],
@@ -146,6 +159,23 @@ def test_errors_before_the_launch_are_those_of_the_program(tmp_path: Path) -> No
     process = planned(tmp_path, keras(512, "zeros"), "raise RuntimeError('no data')")
     assert process.returncode == 1
     assert process.stderr.splitlines()[-1] == "RuntimeError: no data"
+
+
+@pytest.mark.parametrize(
+    ("example", "arguments", "replicas"),
+    [
+        ("popxl_gpt.py", ["--replicas", "64"], 64),  # on 256 IPUs
+        ("popart_digits.py", [], 1),
+        ("estimator_digits.py", [], 1),
+    ],
+)
+def test_front_ends_end_at_their_first_launch(
+    tmp_path: Path, example: str, arguments: list[str], replicas: int
+) -> None:
+    process = planned(tmp_path, "", *arguments, path=ROOT / "examples" / example)
+    assert process.returncode == 0, process.stderr
+    assert Report.load(tmp_path / "plan.json").target["replicas"] == replicas
+    assert re.search(rf"first launch, at .*{example}:\d+ ", process.stdout)
 
 
 def test_programs_without_a_launch_are_refused(tmp_path: Path) -> None:

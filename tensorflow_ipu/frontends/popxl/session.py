@@ -14,7 +14,12 @@ from tensorflow.python.eager import context as eager_context
 from tensorflow_ipu.compiler import requests
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.distributed.instances import Instances
-from tensorflow_ipu.frontends.common import device_table, executable_cache, profiles
+from tensorflow_ipu.frontends.common import (
+    abstract_arrays,
+    device_table,
+    executable_cache,
+    profiles,
+)
 from tensorflow_ipu.frontends.common.errors import poplar_application_runtime_error
 from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.popxl.ir import Ir, reachable
@@ -537,7 +542,8 @@ class Session:
         """
         values = {tensor: weights.value_for(tensor, value) for tensor, value in tensors.items()}
         for tensor, value in values.items():
-            tensor.data[...] = value
+            if not abstract_arrays.plans_only():
+                tensor.data[...] = value
             tensor.on_replicas = None
         if self.is_attached:
             self.weights_from_host()

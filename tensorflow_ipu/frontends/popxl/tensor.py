@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from tensorflow_ipu.frontends.common import abstract_arrays
 from tensorflow_ipu.frontends.common.errors import popart_exception
 from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.popxl import context, dtypes, utils
@@ -242,7 +243,7 @@ def variable(
         )
     mode = check_retrieval_mode(retrieval_mode)
     grouping = _grouping(graph, replica_grouping)
-    array = utils.to_numpy(data, dtype, downcast, True, log2_scale, nan_on_overflow)
+    array = _initial_value(data, dtype, downcast, log2_scale, nan_on_overflow)
     shape = _shape_on_replica(array, grouping)
     if isinstance(array, np.memmap) and not grouping.is_const:
         array = np.array(array)
@@ -253,6 +254,27 @@ def variable(
     made: Variable = _add_tensor(graph, Variable, array, name, shape)
     made.start_on_host(HostLayout(shape, grouping, mode))
     return made
+
+
+def _initial_value(
+    data: Any,
+    dtype: dtypes.DTypeLike | None,
+    downcast: bool,
+    log2_scale: int | None,
+    nan_on_overflow: bool | None,
+) -> np.ndarray:
+    """Returns the data of a variable as an array of its own.
+
+    A process that only plans keeps the user's array, or an abstract one of another type.
+    """
+    arguments = (dtype, downcast, not abstract_arrays.plans_only(), log2_scale, nan_on_overflow)
+    if not abstract_arrays.plans_only() or not isinstance(data, np.ndarray) or data.size < 2:
+        return utils.to_numpy(data, *arguments)
+    # One element shows the type that all have.
+    kind = utils.to_numpy(data[(slice(1),) * data.ndim], *arguments).dtype
+    if kind == data.dtype and data.flags.c_contiguous:
+        return data
+    return abstract_arrays.make(data.shape, kind)
 
 
 def _grouping(graph: Graph, grouping: ReplicaGrouping | None) -> ReplicaGrouping:

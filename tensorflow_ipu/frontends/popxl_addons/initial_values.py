@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends import popxl
+from tensorflow_ipu.frontends.common import abstract_arrays
 from tensorflow_ipu.frontends.popxl_addons.dot_tree import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.utils import WeightsDict
 
@@ -28,6 +29,8 @@ def truncated_normal(*size: int) -> Callable[[], np.ndarray]:
     """
 
     def draw() -> np.ndarray:
+        if abstract_arrays.plans_only():
+            return abstract_arrays.make(size, np.float32)
         below = math.erfc(_CUT / math.sqrt(2)) / 2  # the part of the distribution in each tail
         uniform = np.random.uniform(below, 1 - below, size)
         with tf.init_scope(), tf.device("CPU:0"):
@@ -39,12 +42,19 @@ def truncated_normal(*size: int) -> Callable[[], np.ndarray]:
 
 def zeros(shape: Sequence[int] | int) -> Callable[[], np.ndarray]:
     """Returns a function that returns zeros of float32."""
-    return lambda: np.zeros(shape, np.float32)
+    return lambda: _filled(np.zeros, shape)
 
 
 def ones(shape: Sequence[int] | int) -> Callable[[], np.ndarray]:
     """Returns a function that returns ones of float32."""
-    return lambda: np.ones(shape, np.float32)
+    return lambda: _filled(np.ones, shape)
+
+
+def _filled(fill: Callable[..., np.ndarray], shape: Sequence[int] | int) -> np.ndarray:
+    """Returns an array of zeros or ones of float32, an abstract one if only a plan is wanted."""
+    if abstract_arrays.plans_only():
+        return abstract_arrays.make((shape,) if isinstance(shape, int) else shape, np.float32)
+    return fill(shape, np.float32)
 
 
 class FromTorch:

@@ -12,6 +12,7 @@ from typing import Any, Union
 import numpy as np
 
 from tensorflow_ipu.frontends import popxl
+from tensorflow_ipu.frontends.common import abstract_arrays
 from tensorflow_ipu.frontends.popxl import ops
 from tensorflow_ipu.frontends.popxl_addons.dot_tree import DotTree, NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.named_replica_grouping import NamedReplicaGrouping
@@ -121,6 +122,8 @@ class VariableFactory:
         self.shard_over = shard_over
         self.meta_shape: tuple[int, ...] | None = None
         self.shape: tuple[int, ...] = tuple(data.shape)
+        if abstract_arrays.plans_only():
+            self._peeked.clear()
         if shard_over > 1:
             self.meta_shape = self.shape
             self.shape = (-(-math.prod(self.meta_shape) // shard_over),)
@@ -153,6 +156,8 @@ class VariableFactory:
             StopIteration: If there are no more values.
         """
         dtype = self.dtype.as_numpy()
+        if abstract_arrays.plans_only():
+            return abstract_arrays.make(self._host_shape, dtype)
         if empty:
             return np.empty(self._host_shape, dtype)
         drawn = [self._next() for _ in range(self._groups)]
@@ -246,7 +251,7 @@ class VariableFactory:
         self, name: str | None, empty: bool, memmap_dir: str | Path | None, read_only: bool
     ) -> np.ndarray:
         """Returns the next value, in a file if there is a folder for it."""
-        if memmap_dir is None:
+        if memmap_dir is None or abstract_arrays.plans_only():
             return self.next_data(empty)
         return self.next_memmap(memmap_dir, name, empty, read_only)
 

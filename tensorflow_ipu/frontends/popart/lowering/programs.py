@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import scopes
 from tensorflow_ipu.compiler import launch, trace
+from tensorflow_ipu.frontends.common import abstract_arrays
 from tensorflow_ipu.frontends.common.enums import AnchorReturnTypeId, SyntheticDataMode
 from tensorflow_ipu.frontends.common.replica_groups import ReplicaGrouping
 from tensorflow_ipu.frontends.popart import devices
@@ -340,6 +341,12 @@ def _no_gradient(name: str) -> str:
     )
 
 
+def _variable(name: str, array: np.ndarray) -> tf.Variable:
+    """Makes the variable of a weight; in a process that only plans, one without its value."""
+    value = tf.zeros(array.shape, array.dtype) if abstract_arrays.plans_only() else array
+    return tf.Variable(value, name=_fit(name))
+
+
 class SessionProgram:
     """Program of a session on one device.
 
@@ -374,7 +381,7 @@ class SessionProgram:
         self._inputs = Inputs(step.model.used_inputs, ordinal, step.synthetic)
         with tf.device(self.device):
             self.variables = variables or {
-                name: tf.Variable(array, name=_fit(name)) for name, array in weights.items()
+                name: _variable(name, array) for name, array in weights.items()
             }
         self._replicated = ReplicaVariables(self.variables, step.groupings, step.schedule)
         self._generation = devices.generation()

@@ -14,6 +14,7 @@ from onnx import helper
 from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu.distributed import transport
+from tensorflow_ipu.frontends.common import abstract_arrays
 from tensorflow_ipu.frontends.common.logs import Logger
 from tensorflow_ipu.frontends.popart import onnx_files
 from tensorflow_ipu.frontends.popart.errors import popart_internal_exception, popart_runtime_error
@@ -42,7 +43,10 @@ class HostWeights:
         Args:
             setup: model, options and replicas.
         """
-        self.values = {name: np.array(value) for name, value in setup.values.items()}
+        copied = not abstract_arrays.plans_only()
+        self.values = {
+            name: np.array(value) if copied else value for name, value in setup.values.items()
+        }
         self.must_upload = True
         self.is_in_sync = True
         self._streamed = setup.streamed
@@ -62,8 +66,9 @@ class HostWeights:
         Args:
             variables: the variables of the program, by id.
         """
+        streamed = () if abstract_arrays.plans_only() else self._streamed
         with eager_context.eager_mode():
-            for name in self._streamed:
+            for name in streamed:
                 variables[name].assign(self.values[name])
         self.must_upload = False
         self.is_in_sync = True

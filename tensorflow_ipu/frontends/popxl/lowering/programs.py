@@ -19,7 +19,7 @@ from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir import program as ir_program
 from tensorflow_ipu.feeds.native_feeds import ArrayInfeed, ArrayOutfeed
-from tensorflow_ipu.frontends.common import executable_cache
+from tensorflow_ipu.frontends.common import abstract_arrays, executable_cache
 from tensorflow_ipu.frontends.popxl.dtypes import plain, tf_type
 from tensorflow_ipu.frontends.popxl.ir import Graph, Ir, Op
 from tensorflow_ipu.frontends.popxl.lowering import analysis, graphs, hints, transfers, weights
@@ -117,12 +117,16 @@ class LoweredProgram:
             }
 
     def write_variables(self) -> None:
-        """Brings the host's values to the variables that it uses, and runs the ops for that."""
-        for variable in self._plain_variables():
+        """Brings the host's values to the variables that it uses, and runs the ops for that.
+
+        In a process that only plans, no values are brought.
+        """
+        plans_only = abstract_arrays.plans_only()
+        for variable in [] if plans_only else self._plain_variables():
             value = tf.constant(plain(variable.data))  # a copy: the host's may change
             tf.raw_ops.AssignVariableOp(resource=self._state[variable].handle, value=value)
         if self._has_parts:
-            if self._weights is not None:
+            if self._weights is not None and not plans_only:
                 self._weights.put()
             self._launch(ExecutionContext.WeightsFromHostFragment)
 
@@ -291,7 +295,8 @@ class LoweredProgram:
 def _variable(tensor: Tensor) -> tf.Variable:
     """Makes the variable of the device for a tensor that lasts, on the device in scope."""
     dtype, name = tf_type(tensor.dtype), _fit(tensor.id)
-    if isinstance(tensor, Variable) and not weights.needs_lanes(tensor):
+    has_value = isinstance(tensor, Variable) and not weights.needs_lanes(tensor)
+    if has_value and not abstract_arrays.plans_only():
         return tf.Variable(plain(tensor.data), name=name, dtype=dtype)
     return tf.Variable(tf.zeros(tensor.shape, dtype), name=name)
 
