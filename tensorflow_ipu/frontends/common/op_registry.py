@@ -1,4 +1,10 @@
-"""`OpRegistry`: the ops of a front end by type and version; rules of their gradients."""
+"""`OpRegistry`: the ops of a front end by type and version; rules of their gradients.
+
+A front end has one registry, and a class for the records of its ops. Its families of ops add their
+records when they are imported. A record has the function that makes TensorFlow's ops, and a
+`GradientRule`. PopART's key is domain and type, with the version of the opset
+(`popart/ops/registry.py`). PopXL's key is the type (`popxl/core/kinds.py`).
+"""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""`OpKind`: the table of ops, one record for each; families of ops add theirs.
+"""`OpKind`: the record of an op, and the registry of PopXL; families of ops register theirs.
 
-A record says all that the rest of the package knows of an op: no other module lists ops by name.
+A record has all facts of an op that other modules need: none of them lists ops by name.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import enum
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tensorflow_ipu.frontends.common.op_registry import GradientRule, OpRegistry
 from tensorflow_ipu.frontends.popxl.core import views
 from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.core.views import View
@@ -21,19 +21,6 @@ Compute = Callable[..., Any]
 
 # Types whose words a name of an output joins.
 _COMPOUNDS = re.compile("MatMul|OneHot|ArgMax|ArgMin|CumSum|TopK|IsInf|IsNaN|LogSum|SumSquare")
-
-
-class Gradient(enum.Enum):
-    """Policies of autodiff for an op without a gradient function.
-
-    * `DERIVED`: the gradient is that of TensorFlow for `compute`.
-    * `CUT`: the op passes no gradient on, and the path ends there.
-    * `REFUSED`: autodiff raises an error.
-    """
-
-    DERIVED = "derived"
-    CUT = "cut"
-    REFUSED = "refused"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -47,9 +34,9 @@ class OpKind:
         compute: Takes TensorFlow tensors and the attributes by name; returns one tensor, or a
             sequence: the outputs that are not views, then the new value of each input in
             `writes`. None for ops that `lower` handles.
-        gradient: How to differentiate it: a `Gradient`, or a function that takes lists of inputs,
-            outputs and gradients of outputs, and the attributes by name, and returns the gradient
-            of each input, or None for those that have none.
+        gradient: A `GradientRule`, or a function that makes the gradients. It takes lists of inputs,
+            outputs and gradients of outputs, and the attributes by name. It returns the gradient of
+            each input, or None for those that have none.
         writes: Positions of the inputs that it modifies.
         view: For an op whose first output shares the storage of inputs: takes the specs of the
             inputs and the attributes by name, and returns how.
@@ -71,7 +58,7 @@ class OpKind:
     type: str
     infer: Infer
     compute: Compute | None = None
-    gradient: Gradient | Compute = Gradient.DERIVED
+    gradient: GradientRule | Compute = GradientRule.DERIVED
     writes: tuple[int, ...] = ()
     view: Callable[..., View] | None = None
     effect: bool = False
@@ -97,31 +84,29 @@ class OpKind:
         return re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", words).lower() + "_out"
 
 
-KINDS: dict[str, OpKind] = {}
+REGISTRY: OpRegistry[str, OpKind] = OpRegistry()
 # Implementations of methods of tensors and Irs, by name. The classes of the IR know of no op.
 _functions: dict[str, Callable[..., Any]] = {}
 
 
 def register(kind: OpKind) -> OpKind:
-    """Enters a kind into the table.
+    """Registers an op.
 
     Args:
-        kind: the kind.
+        kind: the record of the op.
 
     Returns:
-        The kind.
+        The record.
 
     Raises:
-        ValueError: If there is one with this type.
+        ValueError: If there is an op of this type.
     """
-    if kind.type in KINDS:
-        raise ValueError(f"There is an op of the type {kind.type} already.")
-    KINDS[kind.type] = kind
+    REGISTRY.add(kind.type, kind)
     return kind
 
 
 def in_place(kind: OpKind, infer: Infer | None = None, listed: str | None = None) -> OpKind:
-    """Enters the form of an op that writes its result into the first input.
+    """Registers the form of an op that writes its result into the first input.
 
     Args:
         kind: the op.
@@ -137,7 +122,7 @@ def in_place(kind: OpKind, infer: Infer | None = None, listed: str | None = None
             type=f"{kind.type}Inplace",
             listed=listed,
             infer=infer or kind.infer,
-            gradient=Gradient.REFUSED,
+            gradient=GradientRule.REFUSED,
             writes=(0,),
             view=views.whole,
         )

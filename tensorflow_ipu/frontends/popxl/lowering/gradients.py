@@ -13,7 +13,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
-from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind
 from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.dtypes import tf_type
 from tensorflow_ipu.frontends.popxl.ir import Op
@@ -175,7 +176,7 @@ def _gradients(
     wanted: Sequence[int],
 ) -> dict[int, Any]:
     """Returns the gradients of inputs by position, of those that have one."""
-    if isinstance(kind.gradient, Gradient):
+    if isinstance(kind.gradient, GradientRule):
         positions = list(gradients)
         found = tf.gradients(
             [outputs[position] for position in positions],

@@ -8,15 +8,10 @@ import tensorflow as tf
 
 from tensorflow_ipu.frontends.common import kernels
 from tensorflow_ipu.frontends.common.errors import popart_exception
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popxl import building, context, dtypes, tensor
 from tensorflow_ipu.frontends.popxl.core import shapes
-from tensorflow_ipu.frontends.popxl.core.kinds import (
-    Gradient,
-    OpKind,
-    in_place,
-    ir_method,
-    register,
-)
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, in_place, ir_method, register
 from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.ops import movement
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, TensorLike
@@ -212,22 +207,22 @@ def _where_spec(specs: shapes.Specs) -> list[TensorSpec]:
 
 
 _EQUAL = register(
-    OpKind("Equal", shapes.elementwise("Equal", dtypes.bool), tf.equal, Gradient.REFUSED)
+    OpKind("Equal", shapes.elementwise("Equal", dtypes.bool), tf.equal, GradientRule.REFUSED)
 )
 
 
 _GREATER = register(
-    OpKind("Greater", shapes.elementwise("Greater", dtypes.bool), tf.greater, Gradient.REFUSED)
+    OpKind("Greater", shapes.elementwise("Greater", dtypes.bool), tf.greater, GradientRule.REFUSED)
 )
 
 
-_AND = register(OpKind("And", _logical_spec, tf.logical_and, Gradient.CUT))
+_AND = register(OpKind("And", _logical_spec, tf.logical_and, GradientRule.CUT))
 
 
-_NOT = register(OpKind("Not", _logical_spec, tf.logical_not, Gradient.CUT))
+_NOT = register(OpKind("Not", _logical_spec, tf.logical_not, GradientRule.CUT))
 
 
-_OR = register(OpKind("Or", _logical_spec, tf.logical_or, Gradient.CUT))
+_OR = register(OpKind("Or", _logical_spec, tf.logical_or, GradientRule.CUT))
 
 
 _WHERE = register(OpKind("Where", _where_spec, lambda c, a, b: tf.where(c, a, b)))
@@ -368,13 +363,13 @@ def _times(scale: Any, t: Any) -> Any:
 _CLIP = register(OpKind("Clip", shapes.same, _clip, _clip_gradient))
 
 
-_INCREMENT_MOD = register(OpKind("IncrementMod", shapes.same, _increment_mod, Gradient.CUT))
+_INCREMENT_MOD = register(OpKind("IncrementMod", shapes.same, _increment_mod, GradientRule.CUT))
 
 
 _INCREMENT_MOD_ = in_place(_INCREMENT_MOD)
 
 
-_SCALED_ADD = register(OpKind("ScaledAdd", _scaled_spec, _scaled_add, Gradient.CUT))
+_SCALED_ADD = register(OpKind("ScaledAdd", _scaled_spec, _scaled_add, GradientRule.CUT))
 
 
 _SCALED_ADD_ = in_place(_SCALED_ADD, listed="ScaledAddLhsInplace")

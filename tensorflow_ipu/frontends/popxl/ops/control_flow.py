@@ -9,9 +9,10 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import loops
 from tensorflow_ipu.frontends.common.errors import popart_exception
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
-from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
 from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.ir import Graph
 from tensorflow_ipu.frontends.popxl.ops import calls
@@ -400,8 +401,10 @@ def _loop_spec(specs: shapes.Specs, graph: Graph, **_: Any) -> list[TensorSpec]:
     return [tensor.spec for tensor in graph.outputs]
 
 
-_LOOP = register(OpKind("Loop", _loop_spec, lower=_lower_loop, gradient=Gradient.CUT, is_loop=True))
-_BODY = register(OpKind("LoopBody", _loop_spec, gradient=Gradient.CUT, is_loop=True))
+_LOOP = register(
+    OpKind("Loop", _loop_spec, lower=_lower_loop, gradient=GradientRule.CUT, is_loop=True)
+)
+_BODY = register(OpKind("LoopBody", _loop_spec, gradient=GradientRule.CUT, is_loop=True))
 
 
 class LoopSiteInfo(CallSiteInfo):

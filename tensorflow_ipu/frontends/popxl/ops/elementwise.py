@@ -7,15 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popxl import building, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
-from tensorflow_ipu.frontends.popxl.core.kinds import (
-    Gradient,
-    OpKind,
-    in_place,
-    ir_method,
-    register,
-)
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, in_place, ir_method, register
 from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.ops import arithmetic, movement
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, constant
@@ -87,22 +82,22 @@ def _geluerf(t: Any) -> Any:
 
 
 _ABS = register(OpKind("Abs", shapes.same, absolute))
-_CEIL = register(OpKind("Ceil", shapes.same, tf.math.ceil, Gradient.CUT))
+_CEIL = register(OpKind("Ceil", shapes.same, tf.math.ceil, GradientRule.CUT))
 _COS = register(OpKind("Cos", shapes.same, tf.cos))
 _EXP = register(OpKind("Exp", shapes.same, tf.exp))
 _EXP_ = in_place(_EXP)
-_FLOOR = register(OpKind("Floor", shapes.same, tf.floor, Gradient.CUT))
+_FLOOR = register(OpKind("Floor", shapes.same, tf.floor, GradientRule.CUT))
 _GELU = register(OpKind("Gelu", shapes.same, _gelu, _gelu_gradient))
 _GELU_ = in_place(_GELU)
 _GELUERF = register(OpKind("GeluErf", shapes.same, _geluerf))
 _GELUERF_ = in_place(_GELUERF)
-_ISINF = register(OpKind("IsInf", _is, tf.math.is_inf, Gradient.CUT))
-_ISNAN = register(OpKind("IsNaN", _is, tf.math.is_nan, Gradient.CUT))
+_ISINF = register(OpKind("IsInf", _is, tf.math.is_inf, GradientRule.CUT))
+_ISNAN = register(OpKind("IsNaN", _is, tf.math.is_nan, GradientRule.CUT))
 _LOG = register(OpKind("Log", shapes.same, tf.math.log))
 _NEGATE = register(OpKind("Neg", shapes.same, _negative))
 _RELU = register(OpKind("Relu", shapes.same, tf.nn.relu))
 _RELU_ = in_place(_RELU)
-_SIGN = register(OpKind("Sign", shapes.same, _sign, Gradient.CUT))
+_SIGN = register(OpKind("Sign", shapes.same, _sign, GradientRule.CUT))
 _SIN = register(OpKind("Sin", shapes.same, tf.sin))
 _SOFTMAX = register(OpKind("Softmax", _softmax_spec, lambda t, axis: tf.nn.softmax(t, axis)))
 _SQRT = register(OpKind("Sqrt", shapes.same, tf.sqrt))

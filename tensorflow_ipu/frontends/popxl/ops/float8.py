@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from tensorflow_ipu.api import scopes
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
-from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
 from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.dtypes import tf_type
 from tensorflow_ipu.frontends.popxl.ops.linear import (
@@ -112,7 +113,7 @@ _TO = register(
         "Pow2ScaleCastToFp8",
         lambda specs, data_type: [specs[0].with_dtype(data_type)],
         _to_float8,
-        Gradient.CUT,
+        GradientRule.CUT,
         lower=lower_checked,
     )
 )
@@ -123,7 +124,7 @@ _FROM = register(
         "Pow2ScaleCastFromFp8",
         lambda specs, form, data_type: [specs[0].with_dtype(data_type)],
         _from_float8,
-        Gradient.CUT,
+        GradientRule.CUT,
         lower=lower_checked,
     )
 )
@@ -257,7 +258,7 @@ _MATMUL, _CONV, _CONV_TRANSPOSE = (
             name,
             _scaled(spec),
             _of_float8(compute),
-            Gradient.REFUSED,
+            GradientRule.REFUSED,
             composite=composite,
             lower=lower_checked,
         )

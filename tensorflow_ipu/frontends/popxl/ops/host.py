@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes, views
-from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
 from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.dtypes import tf_type
 from tensorflow_ipu.frontends.popxl.ir import Graph
@@ -64,12 +65,16 @@ def _stream_store_spec(specs: shapes.Specs, stream: DeviceToHostStream) -> list[
 
 
 _HOST_LOAD = register(
-    OpKind("HostLoad", _stream_load_spec, gradient=Gradient.CUT, effect=True, lower=_load_stream)
+    OpKind(
+        "HostLoad", _stream_load_spec, gradient=GradientRule.CUT, effect=True, lower=_load_stream
+    )
 )
 
 
 _HOST_STORE = register(
-    OpKind("HostStore", _stream_store_spec, gradient=Gradient.CUT, effect=True, lower=_store_stream)
+    OpKind(
+        "HostStore", _stream_store_spec, gradient=GradientRule.CUT, effect=True, lower=_store_stream
+    )
 )
 
 
@@ -132,7 +137,9 @@ def _entry_store_spec(specs: shapes.Specs, **_: Any) -> list[TensorSpec]:
 
 
 _REMOTE_LOAD = register(
-    OpKind("RemoteLoad", _entry_load_spec, gradient=Gradient.CUT, effect=True, lower=_load_entry)
+    OpKind(
+        "RemoteLoad", _entry_load_spec, gradient=GradientRule.CUT, effect=True, lower=_load_entry
+    )
 )
 
 
@@ -140,7 +147,7 @@ _LOAD_ = register(
     OpKind(
         "RemoteLoadInplace",
         _entry_load_spec,
-        gradient=Gradient.REFUSED,
+        gradient=GradientRule.REFUSED,
         writes=(0,),
         view=views.whole,
         effect=True,
@@ -150,7 +157,9 @@ _LOAD_ = register(
 
 
 _REMOTE_STORE = register(
-    OpKind("RemoteStore", _entry_store_spec, gradient=Gradient.CUT, effect=True, lower=_store_entry)
+    OpKind(
+        "RemoteStore", _entry_store_spec, gradient=GradientRule.CUT, effect=True, lower=_store_entry
+    )
 )
 
 

@@ -7,9 +7,10 @@ from typing import Any, Literal, get_args
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.common.errors import popart_exception
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popxl import building, dtypes, tensor
 from tensorflow_ipu.frontends.popxl.core import shapes
-from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
 from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
@@ -117,7 +118,7 @@ def _with_gradient(
 
 _NLL = register(OpKind("Nll", _loss_spec, _loss, _loss_gradient))
 _NLL_WITH_GRADIENT = register(
-    OpKind("NlllWithSoftmaxGradDirect", _with_gradient_spec, _with_gradient, Gradient.REFUSED)
+    OpKind("NlllWithSoftmaxGradDirect", _with_gradient_spec, _with_gradient, GradientRule.REFUSED)
 )
 
 

@@ -10,18 +10,19 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.common.errors import UndefinedValue, popart_exception
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes, views
-from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, ir_method, register
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, ir_method, register
 from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.dtypes import tf_type
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 _IPU_COPY = register(OpKind("IpuCopy", shapes.same, lambda t, **_: tf.identity(t)))
 _IO_TILE_COPY = register(OpKind("IoTileCopy", shapes.same, tf.identity))
-_DETACH = register(OpKind("Detach", shapes.same, tf.identity, Gradient.CUT))
+_DETACH = register(OpKind("Detach", shapes.same, tf.identity, GradientRule.CUT))
 _DETACH_ = register(
-    OpKind("DetachInplace", shapes.same, lambda t: [], Gradient.CUT, view=views.whole)
+    OpKind("DetachInplace", shapes.same, lambda t: [], GradientRule.CUT, view=views.whole)
 )
 _IDENTITY = register(OpKind("Identity", shapes.same, tf.identity))
 

@@ -7,9 +7,10 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.common.errors import popart_exception
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
-from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
 from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
@@ -67,7 +68,7 @@ def _batch_norm(t: Any, scale: Any, bias: Any, mean: Any, var: Any, epsilon: flo
     return centered * scaled + tf.cast(tf.reshape(bias, shape), t.dtype)
 
 
-_BATCH_NORM = register(OpKind("BatchNormalization", _batch_spec, _batch_norm, Gradient.REFUSED))
+_BATCH_NORM = register(OpKind("BatchNormalization", _batch_spec, _batch_norm, GradientRule.REFUSED))
 _GROUP_NORM = register(OpKind("GroupNormalization", _group_spec, _group_norm))
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.common.errors import popart_exception
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
-from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
 from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.dtypes import tf_type
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, constant
@@ -114,7 +115,7 @@ def _split(seed: Any, *modifiers: Any) -> list[Any]:
     return seeds
 
 
-_SPLIT = register(OpKind("SplitRandomSeed", _split_spec, _split, Gradient.CUT))
+_SPLIT = register(OpKind("SplitRandomSeed", _split_spec, _split, GradientRule.CUT))
 
 
 def create_random_seed(seed: Tensor, modifier: int) -> Tensor:
@@ -201,8 +202,8 @@ def _dropout(t: Any, seed: Any, shape: tuple[int, ...], ratio: float) -> Any:
 
 
 _DROPOUT = register(OpKind("Dropout", _dropout_spec, _dropout))
-_NORMAL = register(OpKind("RandomNormal", _random_spec, _normal, Gradient.CUT))
-_UNIFORM = register(OpKind("RandomUniform", _random_spec, _uniform, Gradient.CUT))
+_NORMAL = register(OpKind("RandomNormal", _random_spec, _normal, GradientRule.CUT))
+_UNIFORM = register(OpKind("RandomUniform", _random_spec, _uniform, GradientRule.CUT))
 
 
 def dropout(t: Tensor, seed_tensor: Tensor, p: float) -> Tensor:

@@ -11,9 +11,10 @@ import tensorflow as tf
 
 from tensorflow_ipu.frontends.common import kernels
 from tensorflow_ipu.frontends.common.errors import popart_exception
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popxl import building, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
-from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
 from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.ops.elementwise import absolute
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, constant
@@ -39,7 +40,7 @@ def _axes_of(rank: int, axes: tuple[int, ...] | None, what: str) -> list[int]:
 def _reduction(
     name: str,
     compute: Callable[..., Any],
-    gradient: Any = Gradient.DERIVED,
+    gradient: Any = GradientRule.DERIVED,
     has_indices: bool = False,
 ) -> OpKind:
     """Enters a reduction into the table.
@@ -271,16 +272,16 @@ def _histogram(t: Any, levels: tuple[float, ...], absolute: bool) -> Any:
     return tf.cast(counts, tf.uint32)
 
 
-_ARGMAX = register(OpKind("ArgMax", _place_spec, _place(tf.argmax), Gradient.CUT))
+_ARGMAX = register(OpKind("ArgMax", _place_spec, _place(tf.argmax), GradientRule.CUT))
 
 
-_ARGMIN = register(OpKind("ArgMin", _place_spec, _place(tf.argmin), Gradient.CUT))
+_ARGMIN = register(OpKind("ArgMin", _place_spec, _place(tf.argmin), GradientRule.CUT))
 
 
 _CUMSUM = register(OpKind("CumSum", _cumsum_spec, lambda t, axis, dim: tf.cumsum(t, dim)))
 
 
-_HISTOGRAM = register(OpKind("Histogram", _histogram_spec, _histogram, Gradient.CUT))
+_HISTOGRAM = register(OpKind("Histogram", _histogram_spec, _histogram, GradientRule.CUT))
 
 
 _TOPK = register(OpKind("TopK", _topk_spec, _topk))

@@ -12,15 +12,10 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.common.errors import popart_exception
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popxl import building, context, dtypes, tensor
 from tensorflow_ipu.frontends.popxl.core import shapes, views
-from tensorflow_ipu.frontends.popxl.core.kinds import (
-    Gradient,
-    OpKind,
-    in_place,
-    ir_method,
-    register,
-)
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, in_place, ir_method, register
 from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.ops.arithmetic import where
 from tensorflow_ipu.frontends.popxl.ops.indexing import gather
@@ -59,7 +54,7 @@ _SLICE_ = register(
         "SliceInplace",
         _slice_spec,
         lambda t, slices: [],
-        Gradient.REFUSED,
+        GradientRule.REFUSED,
         view=lambda specs, slices: views.Sliced(slices),
     )
 )

@@ -9,9 +9,10 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.common.errors import popart_exception
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popxl import building, context, dtypes, tensor
 from tensorflow_ipu.frontends.popxl.core import shapes, views
-from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
 from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.ops import indexing
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
@@ -41,7 +42,7 @@ _LAMB_SQUARE = register(
         "LambSquare",
         lambda specs: [TensorSpec((), dtypes.float32)],
         lambda t: tf.reduce_sum(tf.square(tf.cast(t, tf.float32))),
-        Gradient.CUT,
+        GradientRule.CUT,
     )
 )
 
@@ -116,16 +117,16 @@ def _var_update_spec(specs: shapes.Specs, **_: Any) -> list[TensorSpec]:
     return [t]
 
 
-_ADAM = register(OpKind("AdamUpdater", _result_spec, _adam, Gradient.REFUSED))
+_ADAM = register(OpKind("AdamUpdater", _result_spec, _adam, GradientRule.REFUSED))
 _ADAMAX = register(
-    OpKind("AdamaxUpdater", _result_spec, _adamax, Gradient.REFUSED, listed="AdamUpdater")
+    OpKind("AdamaxUpdater", _result_spec, _adamax, GradientRule.REFUSED, listed="AdamUpdater")
 )
 _ADAM_VAR_UPDATE = register(
     OpKind(
         "AdamVarUpdate",
         _var_update_spec,
         _var_update,
-        Gradient.REFUSED,
+        GradientRule.REFUSED,
         writes=(0,),
         view=views.whole,
     )
@@ -335,7 +336,7 @@ def _update(
             name,
             infer,
             compute,
-            Gradient.REFUSED,
+            GradientRule.REFUSED,
             writes=(0,),
             view=views.whole,
             listed=listed,

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.common.errors import popart_exception
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popxl import building, context
 from tensorflow_ipu.frontends.popxl.core import shapes
-from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
 from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec
 from tensorflow_ipu.frontends.popxl.ir import Graph, Op
 from tensorflow_ipu.frontends.popxl.lowering.gradients import Derivation, derive
@@ -27,6 +28,7 @@ __all__ = ["ExpectedConnection", "ExpectedConnectionType", "GradGraphInfo", "aut
 
 SUM = register(OpKind("Sum", shapes.elementwise("Sum"), lambda *ts: tf.add_n(list(ts))))
 _kinds: dict[OpKind, OpKind] = {}
+_WITHOUT = (GradientRule.NONE, GradientRule.CUT)
 
 
 class _Site(Protocol):
@@ -220,7 +222,7 @@ def gradient_kind(kind: OpKind) -> OpKind:
     """Returns the kind of the op that is the gradient of one."""
     if kind not in _kinds:
         _kinds[kind] = OpKind(
-            f"{kind.type}Grad", _gradient_spec, gradient=Gradient.REFUSED, lower=_lower_gradient
+            f"{kind.type}Grad", _gradient_spec, gradient=GradientRule.REFUSED, lower=_lower_gradient
         )
     return _kinds[kind]
 
@@ -365,9 +367,9 @@ class Backward:
             for i, tensor in enumerate(op.inputs)
             if tensor in self._on_path and (tensor.dtype.is_floating_point or tensor.dtype.is_int)
         ]
-        if not provided or not wanted or op.kind.gradient is Gradient.CUT:
+        if not provided or not wanted or op.kind.gradient in _WITHOUT:
             return
-        if op.kind.gradient is Gradient.REFUSED:
+        if op.kind.gradient is GradientRule.REFUSED:
             raise popart_exception(
                 f"{op!r} ({op.site}) does not have a valid grad op: {op.kind.type} cannot be "
                 "differentiated."

@@ -10,9 +10,10 @@ import tensorflow as tf
 from tensorflow_ipu.frontends.common import collectives
 from tensorflow_ipu.frontends.common.enums import CollectiveOperator
 from tensorflow_ipu.frontends.common.errors import popart_exception
+from tensorflow_ipu.frontends.common.op_registry import GradientRule
 from tensorflow_ipu.frontends.popxl import building, context
 from tensorflow_ipu.frontends.popxl.core import shapes
-from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, in_place, register
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, in_place, register
 from tensorflow_ipu.frontends.popxl.core.shapes import TensorSpec, as_int
 from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
@@ -240,7 +241,7 @@ _ALL_REDUCE = register(
         "ReplicatedAllReduce",
         reduced_spec,
         collectives.all_reduced,
-        gradient=Gradient.CUT,
+        gradient=GradientRule.CUT,
         composite=as_all_reduce,
     )
 )
@@ -250,7 +251,7 @@ _REDUCE_SCATTER = register(
         "ReplicatedReduceScatter",
         _scattered_spec,
         _reduce_scatter,
-        gradient=Gradient.REFUSED,
+        gradient=GradientRule.REFUSED,
         composite=lambda specs, size, **_: exchanged(op_names.REDUCE_SCATTER, size),
     )
 )
