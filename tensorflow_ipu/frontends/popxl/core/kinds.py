@@ -34,9 +34,9 @@ class OpKind:
         compute: Takes TensorFlow tensors and the attributes by name; returns one tensor, or a
             sequence: the outputs that are not views, then the new value of each input in
             `writes`. None for ops that `lower` handles.
-        gradient: A `GradientRule`, or a function that makes the gradients. It takes lists of inputs,
-            outputs and gradients of outputs, and the attributes by name. It returns the gradient of
-            each input, or None for those that have none.
+        gradient: A `GradientRule`, or a function that makes the gradients. It takes the inputs, the
+            outputs and their gradients as lists, and the attributes by name. It returns a gradient
+            or None for each input.
         writes: Positions of the inputs that it modifies.
         view: For an op whose first output shares the storage of inputs: takes the specs of the
             inputs and the attributes by name, and returns how.
