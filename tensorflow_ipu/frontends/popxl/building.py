@@ -27,7 +27,7 @@ def add(kind: OpKind, *tensors: Tensor, name: str | None = None, **attributes: A
         kind: the op.
         *tensors: its inputs, tensors of the current graph on one IPU.
         name: name of the output; the type of the op by default.
-        **attributes: what else it is made with.
+        **attributes: its attributes.
 
     Returns:
         The output.
@@ -49,7 +49,7 @@ def add_all(
         kind: the op.
         tensors: its inputs, tensors of the current graph on one IPU.
         names: names of the outputs; the type of the op by default.
-        **attributes: what else it is made with.
+        **attributes: its attributes.
 
     Returns:
         The outputs.
@@ -81,7 +81,7 @@ def add_op(
         names: names of the outputs.
         specs: shapes and types of the outputs.
         called: graphs that it runs.
-        attributes: what else it is made with.
+        attributes: its attributes.
     """
     return context.get_current_graph().add_op(kind, tensors, attributes, names, specs, called)
 

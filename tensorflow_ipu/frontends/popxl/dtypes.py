@@ -170,7 +170,7 @@ def of_device(type_like: DTypeLike) -> dtype:
     """Returns the type that a value stands for: `dtype.as_dtype`, but `int` of Python is int32.
 
     Args:
-        type_like: what the user gives for a type.
+        type_like: the type as the user gives it.
 
     Raises:
         ValueError: If there is no such type.

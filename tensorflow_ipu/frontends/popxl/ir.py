@@ -562,7 +562,7 @@ class Graph:
         """Returns an id for a new tensor.
 
         Args:
-            name: what it is called; "t" by default.
+            name: its name; "t" by default.
         """
         parts = [*([self._id] if self._id else []), *scopes.current_scopes(), name or "t"]
         return self.unique_id("/".join(parts))
@@ -697,7 +697,7 @@ class Graph:
         """Ends the calls that `register_op_created_hook` asked for.
 
         Args:
-            handle: what that returned.
+            handle: the handle that it returned.
 
         Raises:
             ValueError: If there is no such hook.
@@ -732,9 +732,9 @@ class Graph:
         """Adds an op, with the context in force.
 
         Args:
-            kind: what it is.
+            kind: the record of the op.
             inputs: its inputs, tensors of this graph.
-            attributes: what else it is made with.
+            attributes: its attributes.
             names: names of the outputs.
             specs: shapes and types of the outputs.
             called: graphs that it runs.
@@ -773,7 +773,7 @@ class Graph:
         """Shows hooks an op that stands for several of the graph; for transforms.
 
         Args:
-            kind: what it is.
+            kind: the record of the op.
             parts: the ops.
         """
         first = parts[0]
@@ -989,7 +989,7 @@ class Ir:
         """Makes a graph without inputs and ops.
 
         Args:
-            name: what it is called; "graph" by default.
+            name: its name; "graph" by default.
 
         Returns:
             The graph.
@@ -1018,8 +1018,8 @@ class Ir:
         Args:
             fn: builds the graph. Arguments with the annotation `TensorByRef` are passed by
                 reference. Returns None, a tensor or tensors.
-            *args: what to call it with.
-            **kwargs: what to call it with.
+            *args: the arguments by position.
+            **kwargs: the arguments by name.
 
         Returns:
             The graph.

@@ -358,7 +358,7 @@ def check_retrieval_mode(mode: str | None) -> str:
     """Returns whose values come to the host.
 
     Args:
-        mode: what the user says; None for the default.
+        mode: the mode from the user; None for the default.
 
     Raises:
         ValueError: If it is unknown.

@@ -240,7 +240,7 @@ def table_to_string(
 
     Args:
         rows: the rows, with equally many entries.
-        delimiter: what stands between columns.
+        delimiter: the text between columns.
         header: whether the first row is a header, with a line below it.
     """
     texts = [[str(entry) for entry in row] for row in rows]

@@ -231,7 +231,7 @@ def tensor_parallel_output(
     """Returns the samples that replicas stored, where some work on one batch together.
 
     Args:
-        output_data: what `Session.run` returns: `(num_host_transfers, rf, ...)`, without
+        output_data: the result of `Session.run`: `(num_host_transfers, rf, ...)`, without
             dimensions of 1 at the beginning.
         num_host_transfers: how often each replica stored.
         tp: how many replicas that follow each other have the same batch.
@@ -276,7 +276,7 @@ def pad_axis(x: np.ndarray, n: int, axis: int, value: float = 0) -> np.ndarray:
         x: the array.
         n: length of the axis.
         axis: the axis.
-        value: what fills the end.
+        value: the element that fills the end.
     """
     axis = handle_negative_axis(x, axis)
     widths = [(0, n - dim if position == axis else 0) for position, dim in enumerate(x.shape)]

@@ -86,8 +86,8 @@ class BoundGraph:
         """Calls the graph.
 
         Args:
-            *tensors: what to pass for its first inputs.
-            args: what to pass for others, by input; these come before what is bound.
+            *tensors: the first arguments, in the order of its inputs.
+            args: other arguments, by input; they replace bound tensors.
 
         Returns:
             The outputs.
@@ -103,8 +103,8 @@ class BoundGraph:
         """Calls the graph.
 
         Args:
-            *tensors: what to pass for its first inputs.
-            args: what to pass for others, by input; these come before what is bound.
+            *tensors: the first arguments, in the order of its inputs.
+            args: other arguments, by input; they replace bound tensors.
 
         Returns:
             What is known of the call.
@@ -124,9 +124,9 @@ class BoundGraph:
         """Returns the tensors outside for the inputs and outputs of the graph.
 
         Args:
-            *targs: what is passed for its first inputs.
-            args: what is passed for others, by input.
-            outs: what stands for its outputs; outputs are left out by default.
+            *targs: the first arguments, in the order of its inputs.
+            args: other arguments, by input.
+            outs: the tensors outside for its outputs; outputs are left out by default.
         """
         first = dict(zip(self.graph.inputs, targs))
         last = dict(zip(self.graph.outputs, outs or ()))
@@ -194,7 +194,7 @@ class GraphWithNamedArgs:
             args: its inputs that are variables, by name.
             grad_graph_info: for a gradient graph, what its inputs and outputs stand for.
             from_module: the module that made it, if any.
-            aux: what `build` of that module saved for `build_grad`, by key.
+            aux: the values that `build` of that module saved for `build_grad`, by key.
             called_graphs_grad_info: gradient graphs of graphs that it calls.
         """
         self.graph = graph
@@ -212,7 +212,7 @@ class GraphWithNamedArgs:
         """Gives the inputs of a gradient graph names.
 
         Args:
-            grad_graph_info: what `popxl.transforms.autodiff` returns.
+            grad_graph_info: the result of `popxl.transforms.autodiff`.
             args: its inputs that are variables, by name.
         """
         return cls(grad_graph_info.graph, args, grad_graph_info)
@@ -266,8 +266,8 @@ class GraphWithNamedArgs:
         """Calls the graph.
 
         Args:
-            *tensors: what to pass for its first inputs.
-            args: what to pass for the others, by input of the graph.
+            *tensors: the first arguments, in the order of its inputs.
+            args: the other arguments, by input of the graph.
 
         Returns:
             The outputs.
@@ -283,8 +283,8 @@ class GraphWithNamedArgs:
         """Calls the graph.
 
         Args:
-            *tensors: what to pass for its first inputs.
-            args: what to pass for the others, by input of the graph: for a gradient graph
+            *tensors: the first arguments, in the order of its inputs.
+            args: the other arguments, by input of the graph: for a gradient graph
                 `grad_graph_info.inputs_dict(...)`.
 
         Returns:

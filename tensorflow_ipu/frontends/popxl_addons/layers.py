@@ -452,7 +452,7 @@ class GroupNorm(FromTorch, Module):
         Args:
             num_groups: number of groups.
             replica_grouping: which replicas have the same variables.
-            eps: what is added to the variance.
+            eps: a small number, added to the variance.
             cache: as for `Module`.
         """
         super().__init__(cache=cache)
@@ -486,7 +486,7 @@ class LayerNorm(FromTorch, Module):
 
         Args:
             x: the tensor, samples x features.
-            eps: what is added to the variance.
+            eps: a small number, added to the variance.
 
         Raises:
             ValueError: If it is no matrix.
@@ -523,7 +523,7 @@ class LayerNormDistributed(FromTorch, Module):
 
         Args:
             x: this replica's part of the features, samples x features.
-            eps: what is added to the variance.
+            eps: a small number, added to the variance.
 
         Raises:
             ValueError: If it is no matrix.

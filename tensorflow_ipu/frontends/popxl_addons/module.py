@@ -323,7 +323,7 @@ class ModuleWithVariables(ModuleTree):
 
         Args:
             name: the name of the set, or its number.
-            factories: what `create_graph` of the module returned.
+            factories: the factories that `create_graph` of the module returned.
             overwrite: whether they may take the place of others.
 
         Returns:
@@ -358,7 +358,7 @@ class Module(ModuleWithVariables):
 
         Args:
             cache: whether `create_graph` returns the same graph for the same arguments.
-            grad_inlining_error: what happens if it has its own gradient, and is called directly
+            grad_inlining_error: the reaction if it has its own gradient, and is called directly
                 in another module: "error", "warning" or "none".
 
         Raises:

@@ -22,7 +22,7 @@ def grad_reduce_square_add(t: popxl.Tensor, loss_scaling: float | popxl.Tensor) 
 
     Args:
         t: the gradient.
-        loss_scaling: what the loss was multiplied by.
+        loss_scaling: the factor of the loss.
 
     Returns:
         A scalar of float32.
@@ -63,13 +63,13 @@ class AdamOptimizerStep(Module):
             lr: the learning rate.
             beta1: the decay of the first moment.
             beta2: the decay of the second moment.
-            eps: what is added to the root of the second moment.
+            eps: a small number, added to the root of the second moment.
             weight_decay: the part of the variable that is added to its update.
             first_order_dtype: type of the first moment; the second is of float32.
             bias_correction: whether the moments are divided by how much they have grown since 0.
-            loss_scaling: what the loss was multiplied by.
+            loss_scaling: the factor of the loss.
             global_norm: norm of all gradients, a scalar.
-            global_norm_max: what that is scaled down to, if it is larger.
+            global_norm_max: the upper bound of that norm, to which gradients are scaled down.
 
         Raises:
             ValueError: If there is a `global_norm`, and no `global_norm_max`.

@@ -289,7 +289,7 @@ def _checked(
 
     Args:
         name: name of the argument.
-        kind: what they are of the graph: "input" or "output".
+        kind: their role in the graph: "input" or "output".
         tensors: the tensors; all possible ones by default.
         possible: the tensors that have gradients.
     """

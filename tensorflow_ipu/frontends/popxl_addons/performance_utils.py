@@ -111,7 +111,7 @@ def print_FLOPs(  # noqa: N802
     """Prints numbers of operations.
 
     Args:
-        flops_breakdown: what `evaluate_FLOPs` returned.
+        flops_breakdown: the result of `evaluate_FLOPs`.
         mode: "type" for a line for each type of op in each graph, "flat" for one for each type.
         numerical_format: as for `format_flops_scientific`.
 

@@ -263,7 +263,7 @@ class TaskSession(popxl.Session):
 
         Args:
             src: the other session. Its variables are found by name.
-            report_missing: what happens if names are in one of the two only: "none", "warn" or
+            report_missing: the reaction if names are in one of the two only: "none", "warn" or
                 "error".
 
         Raises:
@@ -311,7 +311,7 @@ class TaskSession(popxl.Session):
         Args:
             checkpoint_dir: the folder. Without the file `session_info.json` in it, steps are
                 counted from 0.
-            report_missing: what happens if variables are in the folder or in the session only:
+            report_missing: the reaction if variables are in the folder or in the session only:
                 "none", "warn" or "error".
             skip_memmap: whether variables that are files keep their values.
 

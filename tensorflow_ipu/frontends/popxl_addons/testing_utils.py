@@ -56,7 +56,7 @@ def run_module(
 
     Args:
         module: the module.
-        *args: what `build` takes: `TensorInput` for tensors, other values as they are.
+        *args: the arguments of `build`: `TensorInput` for tensors, other values as they are.
         weights: takes the variables; returns their values, by variable.
         **kwargs: the same by name.
     """

@@ -143,7 +143,7 @@ def timer(title: str | None = None, log_to_wandb: bool = True) -> Iterator[None]
     """Logs how many minutes a block takes.
 
     Args:
-        title: what the block is called.
+        title: name of the block.
         log_to_wandb: without effect: runs are not logged to Weights & Biases here.
 
     Yields:

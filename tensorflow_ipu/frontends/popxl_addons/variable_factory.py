@@ -103,7 +103,7 @@ class VariableFactory:
             data_iter: a function without arguments that returns the value of each new variable, or
                 an iterable of values.
             dtype: type of the elements; that of the data by default.
-            name: what variables and inputs are called.
+            name: name of the variables and inputs.
             by_ref: whether the input is passed by reference.
             replica_grouping: which replicas have the same value; all by default.
             shard_over: over how many replicas variables are sharded.
@@ -135,7 +135,7 @@ class VariableFactory:
         """Adds an input for the variable to the current graph.
 
         Args:
-            prefix: what comes before its name, with a dot.
+            prefix: the part before its name, without the dot.
 
         Returns:
             The input.
@@ -331,7 +331,7 @@ class NamedVariableFactories(DotTree[VariableFactory]):
         """Makes a variable with each factory, in the order of their names.
 
         Args:
-            prefix: what comes before the names of the variables, with a dot.
+            prefix: the part before the names of the variables, without the dot.
             empty: whether they need no particular values.
             memmap_dir: a folder for files that hold the values.
             read_only_if_exists: whether existing files must not be changed.

@@ -111,7 +111,7 @@ def in_place(kind: OpKind, infer: Infer | None = None, listed: str | None = None
     Args:
         kind: the op.
         infer: the rule for its output, if that is not the same.
-        listed: what listings call it, where that is not its type.
+        listed: its name in listings, if not its type.
 
     Returns:
         The kind, whose output is a view of that input.
@@ -133,7 +133,7 @@ def ir_method(name: str | None = None) -> Callable[[Callable[..., Any]], Callabl
     """Decorator: makes a function the implementation of a method of the IR (`function`).
 
     Args:
-        name: what they call it; the name of the function by default.
+        name: name of the method; the name of the function by default.
     """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -38,7 +38,7 @@ class View:
 
         Args:
             sources: their values before.
-            value: what is written.
+            value: the new value.
         """
         raise NotImplementedError
 

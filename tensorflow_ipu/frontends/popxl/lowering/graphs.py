@@ -172,7 +172,7 @@ class GraphLowering:
 
         Args:
             graph: the graph.
-            program: what all graphs of the program share.
+            program: the state that all graphs of the program share.
             after: called after each op, in its place.
         """
         self._after = after
@@ -312,7 +312,7 @@ class GraphLowering:
 
         Args:
             tensor: a tensor of this graph, or of one that it calls.
-            value: what it holds then.
+            value: its new value.
         """
         if not self.program.is_sharded:
             return value

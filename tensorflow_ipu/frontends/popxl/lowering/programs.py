@@ -318,7 +318,7 @@ def prepare_cached(
         cluster: the program.
         ordinal: of the TensorFlow device.
         folder: of the cache; made if it is missing.
-        described: what the program depends on besides: device and options.
+        described: the device and the options that the program depends on.
 
     Returns:
         The compiled program, and whether it was in the cache.

@@ -50,7 +50,7 @@ class RemoteMemory:
 
         Args:
             entry: its number, a tensor.
-            value: what it holds from now on.
+            value: its new value.
         """
         with self._marked():
             return tf.raw_ops.ResourceScatterUpdate(

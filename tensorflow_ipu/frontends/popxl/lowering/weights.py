@@ -162,7 +162,7 @@ def value_for(tensor: Any, value: Any) -> np.ndarray:
 
     Args:
         tensor: the variable.
-        value: what the user gives.
+        value: the value from the user.
 
     Raises:
         TypeError: If it is no variable, or the type differs.

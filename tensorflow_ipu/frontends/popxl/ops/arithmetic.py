@@ -394,8 +394,8 @@ def increment_mod(t: Tensor, increment: float, modulus: float) -> Tensor:
 
     Args:
         t: the tensor.
-        increment: what is added.
-        modulus: what is divided by.
+        increment: the summand.
+        modulus: the divisor.
     """
     return building.add(_INCREMENT_MOD, t, increment=increment, modulus=modulus)
 
@@ -405,8 +405,8 @@ def increment_mod_(t: Tensor, increment: float, modulus: float) -> Tensor:
 
     Args:
         t: the tensor.
-        increment: what is added.
-        modulus: what is divided by.
+        increment: the summand.
+        modulus: the divisor.
 
     Returns:
         A view of the tensor.

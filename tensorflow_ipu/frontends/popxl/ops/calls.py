@@ -33,7 +33,7 @@ def bind(
         inputs: values by position, with iterables of values among them.
         by_input: values by input of the graph.
         check: whether inputs without a value are refused; else they are zero.
-        role: what the graph is to the op, for errors.
+        role: the role of the graph in the op, for errors.
 
     Raises:
         ValueError: If there are too many inputs or too few, or tensors are in other graphs.
@@ -318,8 +318,8 @@ def call(
 
     Args:
         graph: the graph.
-        *inputs: what to pass for its inputs, in their order; what is no tensor becomes a constant.
-        inputs_dict: what to pass for the others, by input of the graph.
+        *inputs: the arguments, in the order of its inputs; arrays and numbers become constants.
+        inputs_dict: the other arguments, by input of the graph.
 
     Returns:
         The outputs.
@@ -342,8 +342,8 @@ def call_with_info(
 
     Args:
         graph: the graph.
-        *inputs: what to pass for its inputs, in their order.
-        inputs_dict: what to pass for the others, by input of the graph.
+        *inputs: the arguments, in the order of its inputs.
+        inputs_dict: the other arguments, by input of the graph.
         check_inputs: whether inputs without a value are refused; else they are zero.
 
     Returns:

@@ -265,8 +265,8 @@ def conditional(
         cond: one boolean.
         then_branch: the graph to call if it is true.
         else_branch: the graph to call otherwise, with equal outputs.
-        then_inputs: what to pass for the inputs of the one.
-        else_inputs: what to pass for the inputs of the other.
+        then_inputs: the arguments of `then_branch`, in order.
+        else_inputs: the arguments of `else_branch`, in order.
         then_inputs_dict: the same by input of the graph.
         else_inputs_dict: the same by input of the graph.
 
@@ -305,8 +305,8 @@ def conditional_with_info(
         cond: one boolean.
         then_branch: the graph to call if it is true.
         else_branch: the graph to call otherwise, with equal outputs.
-        then_inputs: what to pass for the inputs of the one.
-        else_inputs: what to pass for the inputs of the other.
+        then_inputs: the arguments of `then_branch`, in order.
+        else_inputs: the arguments of `else_branch`, in order.
         then_inputs_dict: the same by input of the graph.
         else_inputs_dict: the same by input of the graph.
         check_inputs: whether inputs without a value are refused; else they are zero.
@@ -499,9 +499,9 @@ def repeat(
     Args:
         graph: the graph, with at least as many inputs as outputs.
         repeat_count: how often.
-        *inputs: what to pass for its inputs the first time, in their order. Those that are not
+        *inputs: the arguments of the first iteration, in order. Those that are not
             the outputs of the time before stay the same, unless they are passed by reference.
-        inputs_dict: what to pass for the others, by input of the graph.
+        inputs_dict: the other arguments, by input of the graph.
 
     Returns:
         The outputs of the last time; for 0 times, the first inputs.
@@ -526,8 +526,8 @@ def repeat_with_info(
     Args:
         graph: the graph.
         repeat_count: how often.
-        *inputs: what to pass for its inputs the first time.
-        inputs_dict: what to pass for the others, by input of the graph.
+        *inputs: the arguments of the first iteration, in order.
+        inputs_dict: the other arguments, by input of the graph.
         check_inputs: whether inputs without a value are refused; else they are zero.
 
     Returns:

@@ -307,7 +307,7 @@ def print_tensor(
 
     Args:
         t: the tensor.
-        title: what is printed before it; `print_` and its name by default.
+        title: the text before it; `print_` and its name by default.
         print_self: whether to print the tensor.
         print_gradient: whether to print its gradient, in gradient graphs.
         summarise_threshold: number of elements above which only some are printed.
@@ -316,9 +316,9 @@ def print_tensor(
         digits: digits of a real number.
         float_format: "fixed" or "scientific" notation; "auto": fixed, or scientific where that
             would lose or pad digits; "none": each number in the shorter one.
-        separator: what stands between numbers.
-        open_bracket: what stands before an axis.
-        close_bracket: what stands after an axis.
+        separator: the text between numbers.
+        open_bracket: the text before an axis.
+        close_bracket: the text after an axis.
 
     Raises:
         ValueError: If the separator or a bracket is not one character, or a number is too small.

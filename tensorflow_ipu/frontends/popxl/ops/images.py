@@ -276,7 +276,7 @@ def roi_align(
         rois: for each region its first column, first row, last column and last row.
         batch_index: the image of each region.
         output_size: rows and columns of the result.
-        spatial_scale: what the numbers of the regions are multiplied by.
+        spatial_scale: the factor of the numbers of the regions.
         sampling_ratio: samples along each axis for one element of the result.
 
     Returns:

@@ -219,7 +219,7 @@ def scatter(
     Args:
         t: the tensor.
         indices: the index for each value, or for each along the axis.
-        values: what is put there.
+        values: the new elements.
         axis: the axis; negative ones count from the last.
         available_memory_proportion: the part of a tile's memory that the op may use.
 

@@ -120,7 +120,7 @@ def window_padding(
         kernel: sizes of the window.
         stride: its steps.
         dilation: distances of its elements.
-        padding: what is asked for: before all axes, then after all axes.
+        padding: the requested padding: before all axes, then after all axes.
         pad_type: "not_set" for that, "same_upper", "same_lower" or "valid".
 
     Raises:
@@ -367,7 +367,7 @@ def conv_transpose(
         t: the tensor: samples, channels, and spatial axes.
         weight: channels of the tensor, channels of a group of the result, and a window.
         stride: the steps of the window in the result.
-        padding: what to cut off: before all spatial axes, then after all of them.
+        padding: the elements to cut off: before all spatial axes, then after all of them.
         dilation: distances of the elements of the window; none but 1 are supported.
         groups: in how many groups the channels are convolved separately.
         pad_type: "not_set" for `padding`; with an `output_shape`, "same_upper" or "same_lower"

@@ -85,11 +85,11 @@ def batch_norm_inference(
 
     Args:
         t: the tensor, with the channels in axis 1.
-        scale: what the channels are multiplied by.
-        bias: what is added to the channels.
+        scale: the factors of the channels.
+        bias: the summands of the channels.
         mean: the means of the channels.
         var: the variances of the channels.
-        epsilon: what is added to the variances.
+        epsilon: a small number, added to the variances.
         momentum: has no effect: the statistics do not change.
 
     Raises:
@@ -105,10 +105,10 @@ def group_norm(
 
     Args:
         t: the tensor, with the samples in axis 0 and the channels in axis 1.
-        weight: what the channels are multiplied by.
-        bias: what is added to the channels.
+        weight: the factors of the channels.
+        bias: the summands of the channels.
         num_groups: into how many groups the channels are divided.
-        eps: what is added to the variances.
+        eps: a small number, added to the variances.
 
     Raises:
         popart.popart_exception: If the groups do not divide the channels, or shapes do not fit.
@@ -124,9 +124,9 @@ def layer_norm(t: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Te
 
     Args:
         t: the tensor, with the samples in axis 0. For the last axis alone, flatten the others.
-        weight: what axis 1 is multiplied by.
-        bias: what is added to axis 1.
-        eps: what is added to the variances.
+        weight: the factors of axis 1.
+        bias: the summands of axis 1.
+        eps: a small number, added to the variances.
 
     Raises:
         popart.popart_exception: If shapes do not fit.

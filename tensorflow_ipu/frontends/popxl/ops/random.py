@@ -45,7 +45,7 @@ def create_seeds(
 
     Args:
         seed: where they come from.
-        offset: what is added to that, to get others later.
+        offset: a summand of the seed, to get other seeds later.
         batches_per_step: how many batches a run has.
         gradient_accumulation_factor: how many micro-batches a batch has.
         replicas: how many replicas there are.
@@ -275,7 +275,7 @@ def random_uniform(
         seed_tensor: the seed, uint32 of the shape `(2,)`. Equal seeds give equal numbers.
         shape: shape of the result.
         low: the smallest.
-        high: what they are below.
+        high: the upper bound, excluded.
         dtype: their type; integers are possible.
 
     Raises:

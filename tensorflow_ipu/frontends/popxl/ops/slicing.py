@@ -352,8 +352,8 @@ def dynamic_update(
     Args:
         t: the tensor.
         index: the first index along each of the axes.
-        t_update: what is put there. Its shape need not be that of the part: its elements fill the
-            part in order, and zeros what is left.
+        t_update: the new part. Its shape may differ: its elements fill the part in order, and
+            zeros fill the rest.
         axes: the axes.
         sizes: size of the part along each of them.
         no_overlap: whether the parts that a loop replaces do not overlap.
@@ -378,8 +378,8 @@ def dynamic_update_(
     Args:
         t: the tensor.
         index: the first index along each of the axes.
-        t_update: what is put there. Its shape need not be that of the part: its elements fill the
-            part in order, and zeros what is left.
+        t_update: the new part. Its shape may differ: its elements fill the part in order, and
+            zeros fill the rest.
         axes: the axes.
         sizes: size of the part along each of them.
         no_overlap: whether the parts that a loop replaces do not overlap.

@@ -153,7 +153,7 @@ def adam_updater(
         weight_decay: part of the variable to add.
         beta1: decay of the first mean, to correct its bias.
         beta2: decay of the second.
-        epsilon: what is added to the root.
+        epsilon: a small number, added to the root.
 
     Raises:
         ValueError: If there is weight decay without a weight, or a time step without both betas.
@@ -192,7 +192,7 @@ def adamax_updater(
         time_step: number of updates before.
         weight_decay: part of the variable to add.
         beta1: decay of the mean, to correct its bias.
-        epsilon: what is added to the divisor.
+        epsilon: a small number, added to the divisor.
 
     Raises:
         ValueError: If there is weight decay without a weight, or no time step.

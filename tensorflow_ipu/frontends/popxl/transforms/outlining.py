@@ -19,9 +19,9 @@ def outline(
     Args:
         graph: the graph that they are in.
         ops: the last ops of the graph, in their order.
-        name: what the new graph is called.
-        outputs: what they make that is an output of the new graph. Other ops that take it have to
-            be moved, too, after these.
+        name: name of the new graph.
+        outputs: the results of the ops that become outputs of the new graph. Other ops that take
+            them have to be moved, too, after these.
 
     Returns:
         The new graph, and the tensor of the old graph to pass for each of its inputs.
@@ -66,7 +66,7 @@ def outline_whole(graph: Graph, name: str) -> tuple[Graph, dict[Tensor, Tensor]]
 
     Args:
         graph: the graph.
-        name: what the new graph is called.
+        name: name of the new graph.
 
     Returns:
         The new graph, and the tensor of the old graph to pass for each of its inputs.

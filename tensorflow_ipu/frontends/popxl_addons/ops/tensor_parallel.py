@@ -247,7 +247,7 @@ def layer_norm_distributed(
         t: this replica's part of the rows, `(n, size of a part)`.
         w: this replica's part of the factors, `(size of a part,)`.
         b: this replica's part of what is added, likewise.
-        epsilon: what is added to the variance.
+        epsilon: a small number, added to the variance.
         group: which replicas have the rows together; all by default.
 
     Returns:

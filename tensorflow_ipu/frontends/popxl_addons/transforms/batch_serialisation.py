@@ -170,7 +170,7 @@ def make_loop(steps: Steps) -> tuple[popxl.Graph, dict[Tensor, Tensor]]:
     """Makes the graph of the loop.
 
     Args:
-        steps: what each step does.
+        steps: the description of the loop.
 
     Returns:
         The graph, and those of its inputs that are passed on, by input of the graph called.
@@ -302,7 +302,7 @@ def batch_serialise(
     may call the same loop for several layers: each call is one row.
 
     Args:
-        graph: what each step calls.
+        graph: the callee of each step.
         steps: how many steps there are.
         load_handles: where inputs come from, by input of the graph. Other inputs are the same for
             all steps, or modified by them in turn if they are passed by reference.

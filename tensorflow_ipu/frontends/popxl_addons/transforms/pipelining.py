@@ -57,7 +57,7 @@ class _Stage:
         number: its number, from 0.
         ipu: the IPU of its first op.
         graph: the graph.
-        inputs: what is passed for its inputs: tensors of the caller or of other stages.
+        inputs: its arguments: tensors of the caller or of other stages.
         earlier: ops of the caller that the program orders before it.
     """
 
@@ -141,7 +141,7 @@ class Cycles:
             stages: the stages that have a micro-batch, in order.
             kept: of each tensor that other stages take the values that there are, newest first.
                 These are replaced.
-            inside: what stands for tensors of the caller.
+            inside: the counterparts of the caller's tensors.
         """
         made: dict[Tensor, Tensor] = {}
         for stage in stages:
