@@ -51,9 +51,9 @@ class Op:
         ipu: The IPU that it runs on.
         has_ipu: Whether the program says so; else that is 0.
         tile_set: "compute" or "io".
-        planned: What only plans take of it: `exchange`, the number of the exchange in which it
-            transfers data with others; `stage`, of a pipeline; `stash`, how many values of its
-            input are kept; `pipeline`, for a loop that is one, the IPUs of its stages.
+        planned: Facts for plans only. `exchange` is the number of the exchange that it is part of,
+            `stage` its stage of a pipeline, and `stash` the number of kept values of its input. For
+            a loop that is a pipeline, `pipeline` lists the IPUs of its stages.
         execution_context: The program of the session that it is part of.
         after: Ops that the program orders before it, besides those it takes values from.
         site: The user's line.

@@ -1,8 +1,8 @@
 """The addons of PopXL: layers, training and schedules on top of it; the package `popxl_addons`.
 
-It is plain Python on what `popxl` offers: a `Module` makes a graph together with factories of the
-variables that the graph takes as inputs (`variable_factory.py`), a `GraphWithNamedArgs` knows these
-inputs by name and binds them (`graph.py`), and `transforms/` makes graphs of graphs.
+It is plain Python on the API of `popxl`. A `Module` makes a graph, and factories of the variables
+that are inputs of the graph (`variable_factory.py`). A `GraphWithNamedArgs` knows these inputs by
+name and binds them (`graph.py`). `transforms/` makes graphs of graphs.
 """
 
 from tensorflow_ipu.frontends.popxl_addons import (

@@ -38,18 +38,18 @@ class OpKind:
             outputs and their gradients as lists, and the attributes by name. It returns a gradient
             or None for each input.
         writes: Positions of the inputs that it modifies.
-        view: For an op whose first output shares the storage of inputs: takes the specs of the
-            inputs and the attributes by name, and returns how.
+        view: The shared storage of the first output and inputs, if any. It takes the specs of the
+            inputs and the attributes by name, and returns a `View`.
         effect: Whether it does more than compute: such ops run in the order of the program.
-        is_loop: Whether it is a loop, whose graph may be spread over IPUs. What it takes are the
+        is_loop: Whether it is a loop, whose graph may be spread over IPUs. Its operands are the
             last inputs of that graph.
-        lower: Puts the op into the program itself, if `compute` is not all there is to it: takes
-            the lowering of the graph (`lowering.graphs.GraphLowering`) and the op.
-        composite: The op that a plan costs instead, if the chip has one that TensorFlow lacks:
-            takes the specs of the inputs and the attributes by name, and returns the `type` of
-            the op, its `attributes` and `flops`, or None for the computed op.
-        keeps_all: Whether its gradient counts as reading all operands and the result, as those of
-            binary elementwise ops do in the original, whatever it computes with.
+        lower: Puts the op into the program, if `compute` does not suffice. It takes the lowering of
+            the graph (`lowering.graphs.GraphLowering`) and the op.
+        composite: The op that a plan costs instead, if the chip has one that TensorFlow lacks. It
+            takes the specs of the inputs and the attributes by name. It returns the `type`,
+            `attributes` and `flops` of that op, or None for the computed op.
+        keeps_all: Whether its gradient counts as reading all operands and the result. In the
+            original, gradients of binary elementwise ops do, even if they compute without some.
         differentiate: Makes the gradient ops itself: takes the state of autodiff
             (`transforms.differentiation.Backward`) and the op.
         listed: The name in listings, if not the type: there ops of several kinds share a name.
