@@ -1,11 +1,11 @@
 # Made by stubs/make_stubs.py.
 
 from tensorflow_ipu.ops import all_to_all_op as all_to_all_op
-from tensorflow_ipu.serving import application_compile_op as application_compile_op
+from tensorflow_ipu.ops import application_compile_op as application_compile_op
 from tensorflow_ipu.ops import control_flow_ops as control_flow_ops
 from tensorflow_ipu.ops import cross_replica_ops as cross_replica_ops
 from tensorflow_ipu.ops import custom_ops as custom_ops
-from tensorflow_ipu.serving import embedded_runtime as embedded_runtime
+from tensorflow_ipu.ops import embedded_runtime as embedded_runtime
 from tensorflow_ipu.ops import embedding_ops as embedding_ops
 from tensorflow_ipu.ops import f8_ops as f8_ops
 from tensorflow_ipu.ops import functional_ops as functional_ops
