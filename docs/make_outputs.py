@@ -26,7 +26,7 @@ import types
 from collections.abc import Callable
 from pathlib import Path
 
-from tensorflow_ipu.cli import gc_info
+from tensorflow_ipu.cli import devices
 from tensorflow_ipu.cli import main as cli
 
 PAGES = (
@@ -56,7 +56,7 @@ _BLOCK = re.compile(
 )
 _FILE = re.compile(r"```python\n# (?P<name>\w+\.py)\n(?P<code>.*?)```\n", re.DOTALL)
 # What commands begin with, and what runs them.
-_TOOLS = {"$ tensorflow-ipu ": cli.main, "$ gc-info ": gc_info.main}
+_TOOLS = {"$ tensorflow-ipu ": cli.main, "$ gc-info ": devices.gc_info}
 
 
 def render(text: str, files: dict[str, str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from tensorflow_ipu.cli import gc_info
+from tensorflow_ipu.cli import devices
 from tensorflow_ipu.cli.console import Parser
 from tensorflow_ipu.distributed.launcher import main as launcher
 
@@ -80,7 +80,7 @@ def _parser(options: argparse.Namespace) -> argparse.ArgumentParser:
     if options.program == _PROGRAM:
         whole: argparse.ArgumentParser = options.whole()
         return whole
-    return gc_info.parser() if options.program == "gc-info" else launcher.parser()
+    return devices.gc_info_parser() if options.program == "gc-info" else launcher.parser()
 
 
 def _arguments(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:

@@ -11,7 +11,6 @@ import sys
 from tensorflow_ipu.cli.console import Parser
 from tensorflow_ipu.compat import runner
 from tensorflow_ipu.distributed.launcher import main as launcher
-from tensorflow_ipu.distributed.launcher import options as launcher_options
 
 _EXAMPLES = (
     ("tensorflow-ipu run train.py --epochs 3", "as `python train.py --epochs 3`"),
@@ -36,7 +35,7 @@ def add(parser: Parser) -> None:
     )
     parser.examples = _EXAMPLES
     parser.add_argument("--quiet", action="store_true", help="do not say what was used")
-    launcher_options.add(parser, count=("--instances", "--num-instances"))
+    launcher.add_options(parser, count=("--instances", "--num-instances"))
     add_program(parser)
 
 
@@ -65,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     program = find(options.program)
     if options.num_instances is not None:
         return launcher.launch(options, _alone(options))
-    if given := launcher_options.without_number(options):
+    if given := launcher.without_number(options):
         raise ValueError(f"{given[0]} is for several processes: say --instances N, too.")
     return in_this_process(program, options, options.quiet)
 

@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from tensorflow_ipu.cli import gc_info
+from tensorflow_ipu.cli import devices
 from tensorflow_ipu.cli.main import main
 from tensorflow_ipu.configs.machine import Machine
 
 
 def printed(capsys, *arguments):
     """Returns the standard output; the standard error says that the machine is simulated."""
-    assert gc_info.main(arguments) == 0
+    assert devices.gc_info(arguments) == 0
     output = capsys.readouterr()
     assert "simulates" in output.err
     return output.out
@@ -60,7 +60,7 @@ def test_the_chip_is_that_of_the_environment(capsys, monkeypatch, chip, architec
 
 @pytest.mark.parametrize("device", ["31", "-1"])
 def test_a_device_that_is_not_there(capsys, device):
-    assert gc_info.main(["-i", f"--device-id={device}"]) == 2
+    assert devices.gc_info(["-i", f"--device-id={device}"]) == 2
     assert "0 to 30" in capsys.readouterr().err
     assert main(["devices", "--device-info", device]) == 2
 
@@ -77,19 +77,19 @@ def test_a_device_that_is_not_there(capsys, device):
 )
 def test_what_it_cannot_tell_is_a_usage_error(capsys, arguments, words):
     with pytest.raises(SystemExit, match="2"):
-        gc_info.main(arguments)
+        devices.gc_info(arguments)
     assert words in capsys.readouterr().err
 
 
 def test_a_wrong_chip_is_a_line(capsys, monkeypatch):
     monkeypatch.setenv("TENSORFLOW_IPU_CHIP", "mk9")
-    assert gc_info.main(["-l"]) == 2
+    assert devices.gc_info(["-l"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_the_examples_of_its_help_run(capsys):
     with pytest.raises(SystemExit, match="0"):
-        gc_info.main(["--help"])
+        devices.gc_info(["--help"])
     examples = re.findall(r"^  gc-info (.+)$", capsys.readouterr().out, re.MULTILINE)
     assert len(examples) == 3
     for example in examples:
@@ -98,7 +98,7 @@ def test_the_examples_of_its_help_run(capsys):
 
 def test_a_reader_that_has_enough_is_no_error():
     process = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", f"{sys.executable} -m tensorflow_ipu.cli.gc_info -l | :"],
+        ["bash", "-o", "pipefail", "-c", f"{sys.executable} -m tensorflow_ipu.cli.devices -l | :"],
         capture_output=True,
         text=True,
     )
