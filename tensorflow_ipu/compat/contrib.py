@@ -1,4 +1,4 @@
-"""`tensorflow.contrib` of TensorFlow 1.15: modules made from the table `compat/tables/contrib.py`.
+"""`tensorflow.contrib` of TensorFlow 1.15: modules made from `compat/tables/contrib_names.py`.
 
 from tensorflow_ipu.compat import contrib
 
@@ -11,7 +11,7 @@ import sys
 from types import ModuleType
 
 from tensorflow_ipu.compat.finder import names_of
-from tensorflow_ipu.compat.tables.contrib import TABLE
+from tensorflow_ipu.compat.tables.contrib_names import TABLE
 
 # A package for the import system, whose modules no file stands for.
 __path__: list[str] = []

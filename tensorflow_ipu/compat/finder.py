@@ -10,7 +10,7 @@ from typing import Any
 
 from tensorflow_ipu.compat import tables
 from tensorflow_ipu.compat.rows import KERAS_2, Gone, Module, Name, is_below
-from tensorflow_ipu.compat.tables import contrib
+from tensorflow_ipu.compat.tables import contrib_names
 from tensorflow_ipu.compat.tables.keras import COPY, SOURCES
 from tensorflow_ipu.compat.usage import Shim, Usage
 
@@ -26,8 +26,10 @@ def names_of(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]
     Returns:
         The two functions, for the module to assign.
     """
-    old = contrib.ROOT + package[len(contrib.PACKAGE) :]
-    names = {row.old[len(old) + 1 :] for row in contrib.NAMES if row.old.startswith(old + ".")}
+    old = contrib_names.ROOT + package[len(contrib_names.PACKAGE) :]
+    names = {
+        row.old[len(old) + 1 :] for row in contrib_names.NAMES if row.old.startswith(old + ".")
+    }
 
     def get_attribute(name: str) -> Any:
         row = tables.NAMES.get(f"{old}.{name}")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tensorflow_ipu.compat import bindings
 from tensorflow_ipu.compat.rows import KERAS_2, canonical, is_below, of_keras_2
-from tensorflow_ipu.compat.tables import contrib, tensorflow1_names
+from tensorflow_ipu.compat.tables import contrib_names, tensorflow1_names
 
 
 class Generation(NamedTuple):
@@ -89,7 +89,7 @@ def _names(uses: bindings.Uses) -> Iterable[str]:
 def _is_tensorflow_1(uses: bindings.Uses) -> bool:
     """Returns whether a file uses a name of `tensorflow` that only TensorFlow 1 had."""
     for name in _names(uses):
-        if is_below(name, contrib.ROOT):
+        if is_below(name, contrib_names.ROOT):
             return True
         parts = name.split(".")
         if any(".".join(parts[:count]) in tensorflow1_names.NAMES for count in (2, 3)):

@@ -7,8 +7,9 @@ import builtins
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from tensorflow_ipu.compat import bindings, generation, sources, tables, targets
+from tensorflow_ipu.compat import bindings, generation, sources, tables
 from tensorflow_ipu.compat.bindings import Import, NameBinding, Reference
 from tensorflow_ipu.compat.findings import Edit, File, Finding, SourceText, Subject
 from tensorflow_ipu.compat.generation import Generation
@@ -22,7 +23,139 @@ from tensorflow_ipu.compat.rows import (
     is_below,
     of_keras_2,
 )
-from tensorflow_ipu.compat.tables import contrib
+from tensorflow_ipu.compat.tables import contrib_names
+
+# --- Today's names for names of an older program, found without importing them ---
+
+#: Why something is to be changed, where no row of a table says it.
+TENSORFLOW_1 = "the program uses names of TensorFlow 1"
+
+
+OPTIMIZERS = "another class since Keras 2.11, and the program relies on the old one"
+
+
+KERAS_3 = "keras is Keras 3 since TensorFlow 2.16"
+
+
+NOTHING = "nothing takes its place"
+
+
+#: Advice for this case.
+BY_HAND = "find what takes its place"
+
+
+#: The modules of `tensorflow_ipu.compat.contrib`.
+CONTRIB_MODULES = frozenset(
+    (
+        contrib_names.PACKAGE,
+        *(f"{contrib_names.PACKAGE}.{name}" for name in (*contrib_names.TABLE, "compiler")),
+    )
+)
+
+
+class CurrentName(NamedTuple):
+    """The name of today for a name of an older program.
+
+    Args:
+        name: its full name; empty if there is none.
+        why: why it changed; empty if it did not.
+        advice: an instruction for the user if there is none.
+    """
+
+    name: str
+    why: str = ""
+    advice: str = ""
+
+
+def target(name: str, wanted: Generation) -> CurrentName:
+    """Returns the full name of today for a full name of a program.
+
+    Args:
+        name: the name.
+        wanted: the generation that the program was written for.
+    """
+    found = tables.find(name)
+    if found is None:
+        if wanted.old_optimizers and generation.is_optimizer(name):
+            return CurrentName(generation.old_optimizer(name), OPTIMIZERS)
+        if is_tensorflow_1(name, wanted):
+            return CurrentName(generation.version_1(name), TENSORFLOW_1)
+        today = of_keras_2(name)
+        return CurrentName(today, KERAS_3 if today != name else "")
+    row = found.row
+    if isinstance(row, Gone):
+        return CurrentName("", NOTHING, row.advice)
+    if isinstance(row, Name):
+        return CurrentName(public(row) + found.tail(name), row.why)
+    if row.old == contrib_names.ROOT:
+        module = contrib_names.PACKAGE + canonical(name)[len(contrib_names.ROOT) :]
+        known = module in CONTRIB_MODULES
+        return CurrentName(module, row.why) if known else CurrentName("", NOTHING, BY_HAND)
+    return _in_module(row, found.tail(name))
+
+
+def current_modules(name: str, wanted: Generation) -> tuple[tuple[str, ...], str] | None:
+    """Returns the modules that have the names of a module, and why; None if it is unchanged.
+
+    Args:
+        name: full name of the module.
+        wanted: the generation that the program was written for.
+    """
+    found = tables.find(name)
+    if found is not None and isinstance(found.row, Gone):
+        return (), found.row.advice
+    if found is not None and isinstance(found.row, Module):
+        tail = found.tail(name)
+        new = found.row.new if not tail else found.row.new[:1]
+        if (
+            found.row.old == contrib_names.ROOT
+            and contrib_names.PACKAGE + tail not in CONTRIB_MODULES
+        ):
+            return (), BY_HAND
+        return tuple(f"{module}{tail}" for module in new), found.row.why
+    if is_tensorflow_1(name, wanted):
+        return (generation.version_1(name),), TENSORFLOW_1
+    if of_keras_2(name) != name:
+        return (of_keras_2(name),), KERAS_3
+    return None
+
+
+def is_tensorflow_1(name: str, wanted: Generation) -> bool:
+    """Returns whether a name is in `tensorflow` of a program for TensorFlow 1."""
+    return wanted.tensorflow == 1 and generation.version_1(name) != name
+
+
+def public(row: Name) -> str:
+    """Returns the full name that a program imports, for `tensorflow.contrib` our package's.
+
+    By `import`, TensorFlow has some of its modules a second time, with other classes.
+
+    Args:
+        row: the row of a name.
+    """
+    if is_below(row.old, contrib_names.ROOT):
+        return contrib_names.PACKAGE + row.old[len(contrib_names.ROOT) :]
+    return row.new
+
+
+def _in_module(row: Module, tail: str) -> CurrentName:
+    """Returns the full name of today for a name of a moved module."""
+    if not tail:
+        if len(row.new) == 1:
+            return CurrentName(row.new[0], row.why)
+        return CurrentName("", row.why, f"import what is used of it from {', '.join(row.new)}")
+    inner, _, last = tail.rpartition(".")
+    first = tail[1:].split(".")[0]
+    for module in row.new:
+        again = tables.NAMES.get(f"{module}{tail}")
+        if again is not None:
+            return CurrentName(again.new, row.why)
+        if first in (sources.names_in(module) or ()):
+            return CurrentName(f"{module}{tail}", row.why)
+    if inner and last in (sources.names_in(f"{row.new[0]}{inner}") or ()):
+        return CurrentName(f"{row.new[0]}{tail}", row.why)
+    return CurrentName("", row.why, f"{', '.join(row.new)} has no {tail[1:]}: {BY_HAND}")
+
 
 # --- Calls ---
 
@@ -107,6 +240,7 @@ def _of_method(node: ast.Attribute, row: Method, source: SourceText) -> Finding:
 # --- Dataclass defaults ---
 
 _DECORATOR, _FIELD = "dataclasses.dataclass", "dataclasses.field"
+
 
 _WHY = "an instance that cannot be hashed is no default since Python 3.11"
 
@@ -231,7 +365,7 @@ class ImportRewrites:
         name = f"{module}.{alias.name}"
         if alias.name == "*":
             return self._new_star(statement, alias)
-        new, why, advice = targets.target(name, self._wanted)
+        new, why, advice = target(name, self._wanted)
         if name == _VERSION_1 and self._wanted.tensorflow == 1:
             return self._turned_on(_written(statement, alias), alias.asname or alias.name)
         if new == name:
@@ -239,7 +373,7 @@ class ImportRewrites:
         if advice:
             return [], why, advice
         parts = [import_from(new, alias.asname or alias.name)]
-        if targets.is_tensorflow_1(name, self._wanted) and self._is_first(statement, alias):
+        if is_tensorflow_1(name, self._wanted) and self._is_first(statement, alias):
             base = import_from("tensorflow.compat.v1.disable_v2_behavior", "disable_v2_behavior")
             parts += [base, "disable_v2_behavior()"]
         return parts, why, ""
@@ -247,7 +381,7 @@ class ImportRewrites:
     def _new_star(self, statement: ast.ImportFrom, alias: ast.alias) -> tuple[list[str], str, str]:
         """Returns the new lines for `from module import *`."""
         module = statement.module or ""
-        new = targets.modules(module, self._wanted)
+        new = current_modules(module, self._wanted)
         if new is None:
             return [_written(statement, alias)], "", ""
         if len(new[0]) != 1:
@@ -257,7 +391,7 @@ class ImportRewrites:
     def _new_module(self, alias: ast.alias) -> tuple[list[str], str, str]:
         """Returns the new lines for `import module as name`."""
         old = f"import {alias.name}" + (f" as {alias.asname}" if alias.asname else "")
-        new = targets.modules(alias.name, self._wanted)
+        new = current_modules(alias.name, self._wanted)
         if new is None:
             if alias.name == _VERSION_1 and self._wanted.tensorflow == 1:
                 return self._turned_on(old, alias.asname or alias.name)
@@ -296,7 +430,7 @@ class ImportRewrites:
         """Returns an import of TensorFlow 1's module, and the call that enables its behavior."""
         if "disable_v2_behavior" in self._source.content.decode("utf-8", "replace"):
             return [statement], "", ""
-        return [statement, f"{name}.disable_v2_behavior()"], targets.TENSORFLOW_1, ""
+        return [statement, f"{name}.disable_v2_behavior()"], TENSORFLOW_1, ""
 
     def _is_first(self, statement: ast.ImportFrom, alias: ast.alias) -> bool:
         """Returns whether an import is the file's first of TensorFlow 1: it enables that."""
@@ -305,7 +439,7 @@ class ImportRewrites:
                 name = one.name
                 if isinstance(other, ast.ImportFrom):
                     name = f"{other.module}.{one.name}"
-                if not getattr(other, "level", 0) and targets.is_tensorflow_1(name, self._wanted):
+                if not getattr(other, "level", 0) and is_tensorflow_1(name, self._wanted):
                     return other is statement and one is alias
         return False
 
@@ -391,17 +525,21 @@ class UseRewrites:
         old = reference.name if not rest else ".".join(reference.name.split(".")[:-rest])
         if len(old) <= len(bound) or canonical(bound) == row.old:
             return  # the change is in the import
-        if is_below(canonical(bound), contrib.ROOT) and not isinstance(row, Gone):
+        if is_below(canonical(bound), contrib_names.ROOT) and not isinstance(row, Gone):
             return  # Its module is imported from our package, which has the name.
         node = reference.node(rest)
-        if isinstance(row, Gone) or is_below(row.old, contrib.ROOT) and isinstance(row, Module):
+        if (
+            isinstance(row, Gone)
+            or is_below(row.old, contrib_names.ROOT)
+            and isinstance(row, Module)
+        ):
             yield from self._of_contrib(reference, row)
             return
         if isinstance(row, Name):
-            yield self._exchange(reference, node, row.new, row.why, targets.public(row))
+            yield self._exchange(reference, node, row.new, row.why, public(row))
             return
         # A moved module is followed as far as the name of today.
-        new, why, advice = targets.target(reference.name, self._wanted)
+        new, why, advice = target(reference.name, self._wanted)
         node = reference.nodes[-1]
         if advice:
             yield Finding(node.lineno, self._source.text(node), advice, why, ())
@@ -412,16 +550,16 @@ class UseRewrites:
         """Finds the change of a use of `tf.contrib` that is no function of the table."""
         node = reference.nodes[-1]
         name = canonical(reference.name)
-        module = contrib.PACKAGE + name[len(contrib.ROOT) :]
-        if isinstance(row, Module) and row.old != contrib.ROOT:
+        module = contrib_names.PACKAGE + name[len(contrib_names.ROOT) :]
+        if isinstance(row, Module) and row.old != contrib_names.ROOT:
             new = name.replace(row.old, row.new[0], 1)
             yield self._exchange(reference, node, new, row.why)
-        elif isinstance(row, Module) and module in targets.CONTRIB_MODULES:
+        elif isinstance(row, Module) and module in CONTRIB_MODULES:
             yield self._exchange(reference, node, module, row.why)
         else:
-            advice = row.advice if isinstance(row, Gone) else targets.BY_HAND
+            advice = row.advice if isinstance(row, Gone) else BY_HAND
             what = self._source.text(node)
-            yield Finding(node.lineno, what, advice, targets.NOTHING, ())
+            yield Finding(node.lineno, what, advice, NOTHING, ())
 
     def _of_optimizer(self, reference: Reference) -> Iterator[Finding]:
         """Finds the change of an optimizer that was another class in TensorFlow 2.6."""
@@ -430,7 +568,7 @@ class UseRewrites:
             return
         if not generation.is_optimizer(bound):
             new = generation.old_optimizer(name)
-            yield self._exchange(reference, reference.nodes[-1], new, targets.OPTIMIZERS)
+            yield self._exchange(reference, reference.nodes[-1], new, OPTIMIZERS)
 
     def _exchange(
         self, reference: Reference, node: ast.expr, new: str, why: str, imported: str = ""
@@ -469,7 +607,7 @@ class UseRewrites:
 
     def _by_import(self, new: str, statement: Import, line: int) -> tuple[str, tuple[Edit, ...]]:
         """Returns a full name by an import of its own."""
-        if new in targets.CONTRIB_MODULES:
+        if new in CONTRIB_MODULES:
             return self._import(new, statement, line)
         module, _, name = new.rpartition(".")
         local, edits = self._import(module, statement, line)

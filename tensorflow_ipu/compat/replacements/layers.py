@@ -7,8 +7,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.compat.replacements.framework import add_arg_scope, model_variable
-from tensorflow_ipu.compat.replacements.weights import xavier_initializer
+from tensorflow_ipu.compat.replacements.framework import (
+    add_arg_scope,
+    model_variable,
+    xavier_initializer,
+)
 
 # --- Shared helpers ---
 

@@ -18,7 +18,7 @@ from tensorflow_ipu.compat.rows import (
     canonical,
     parents,
 )
-from tensorflow_ipu.compat.tables import contrib, keras, libraries
+from tensorflow_ipu.compat.tables import contrib_names, keras, libraries
 
 #: A row that is looked up by its name.
 Row = Union[Name, Module, Gone]
@@ -30,14 +30,16 @@ NAMES = {
         libraries.NUMPY_NAMES,
         keras.NAMES,
         libraries.TENSORFLOW_NAMES,
-        contrib.NAMES,
+        contrib_names.NAMES,
     )
     for row in table
 }
 MODULES = {
-    row.old: row for table in (keras.MODULES, libraries.MODULES, contrib.MODULES) for row in table
+    row.old: row
+    for table in (keras.MODULES, libraries.MODULES, contrib_names.MODULES)
+    for row in table
 }
-GONE = {row.old: row for table in (libraries.GONE, contrib.GONE) for row in table}
+GONE = {row.old: row for table in (libraries.GONE, contrib_names.GONE) for row in table}
 KEYWORDS = {(row.function, row.old): row for row in libraries.KEYWORDS}
 METHODS = {
     row.old: row
