@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
 from tensorflow_ipu.api import loops, scopes
-from tensorflow_ipu.estimators import arguments, base, input, metrics, specs
+from tensorflow_ipu.estimators import arguments, base, input, specs
 from tensorflow_ipu.estimators.input import Batches, split_element
 from tensorflow_ipu.estimators.ipu_run_config import RunConfig
 from tensorflow_ipu.estimators.specs import IPUEstimatorSpec
@@ -194,7 +194,7 @@ def _host_metrics(given: specs.IPUEstimatorSpec) -> Any:
         return given.eval_metric_ops
     function, tensors = given.eval_metrics
     stacked = tf.nest.map_structure(lambda tensor: tf.expand_dims(tensor, 0), tensors)
-    return metrics.metrics_dict(specs.call_host_function((function, stacked)))
+    return specs.metrics_dict(specs.call_host_function((function, stacked)))
 
 
 _TRAIN = tf.estimator.ModeKeys.TRAIN
@@ -362,11 +362,11 @@ class _EvaluationStep:
         """
         features, labels = split_element(args, kwargs)
         self._returned = self._estimator._call_user_model(features, labels, _EVAL, self._config)
-        self._spec = metrics.check_metrics(specs.from_stock(self._returned))
+        self._spec = specs.check_metrics(specs.from_stock(self._returned))
         if self._spec.eval_metrics is not None:
             mode, tensors = IPUOutfeedMode.ALL, self._spec.eval_metrics[1]
         else:
-            mode, tensors = IPUOutfeedMode.LAST, metrics.updates(self._spec.eval_metric_ops)
+            mode, tensors = IPUOutfeedMode.LAST, specs.updates(self._spec.eval_metric_ops)
         with (
             self._estimator._on_last_shard(),
             tf.control_dependencies(self._enqueue(mode, tensors)),
@@ -397,16 +397,16 @@ class _EvaluationStep:
         """Makes the metrics of the host."""
         options = self._estimator._ipu
         if self._spec.eval_metrics is None:
-            values = metrics.dequeued(self._outfeed, [], options.num_replicas, launch)
+            values = specs.dequeued(self._outfeed, [], options.num_replicas, launch)
             return {
-                name: metrics.last_value(name, value, options.num_replicas)
+                name: specs.last_value(name, value, options.num_replicas)
                 for name, value in values.items()
             }
         function, tensors = self._spec.eval_metrics
         if self._outfeed is not None:
             iterations = options.iterations_per_loop
-            tensors = metrics.dequeued(self._outfeed, [iterations], options.num_replicas, launch)
-        return metrics.metrics_dict(specs.call_host_function((function, tensors)))
+            tensors = specs.dequeued(self._outfeed, [iterations], options.num_replicas, launch)
+        return specs.metrics_dict(specs.call_host_function((function, tensors)))
 
 
 ModeKeys = tf.estimator.ModeKeys

@@ -13,14 +13,14 @@ from tensorflow.python.util import function_utils
 
 from tensorflow_ipu.compiler.hooks import tensorflow_hooks
 from tensorflow_ipu.estimators import arguments, base, specs
-from tensorflow_ipu.estimators import metrics as _evaluation
+from tensorflow_ipu.estimators import specs as _evaluation
 from tensorflow_ipu.estimators.input import Batches
 from tensorflow_ipu.estimators.ipu_run_config import RunConfig
 from tensorflow_ipu.estimators.specs import IPUPipelineEstimatorSpec
 from tensorflow_ipu.feeds import ipu_infeed_queue
 from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedQueue, feed_of
 from tensorflow_ipu.ops import optimizer_steps, pipelining_ops
-from tensorflow_ipu.ops.pipeline import stages, update
+from tensorflow_ipu.ops.pipeline import loop, stages
 from tensorflow_ipu.ops.pipeline.pipeline_arguments import input_list
 
 __all__ = ["IPUPipelineEstimator", "IPUPipelineEstimatorSpec"]
@@ -240,7 +240,7 @@ def _host_spec(
     result = _converted(spec.optimizer_function)(*values, **named)
     train_op = optimizer_steps.apply_gradients(
         result.opt,
-        update._compute_gradients(result),
+        loop._compute_gradients(result),
         {},
         *result.apply_gradients_args,
         **result.apply_gradients_kwargs,

@@ -11,9 +11,12 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import tensorflow as tf
 from tensorflow.python.eager import backprop
 from tensorflow.python.ops import gradients
 from tensorflow.python.training import optimizer as v1_optimizer
+
+from tensorflow_ipu.ops import grad_util_ops
 
 _Pairs = list[tuple[Any, Any]]
 
@@ -151,3 +154,46 @@ class _ReentrantTape:
     ) -> list[Any]:
         """Differentiates `target` by the variables `sources`."""
         return list(self._tape.gradient(target, sources, output_gradients))
+
+
+# --- One training step with any Keras optimizer ---
+
+
+def minimize(
+    optimizer: Any, loss: tf.Tensor, variables: Sequence[tf.Variable], tape: tf.GradientTape
+) -> Any:
+    """Makes a step like `optimizer.minimize`, with captured gradients for those that take them.
+
+    Args:
+        optimizer: a Keras optimizer of either generation.
+        loss: the loss, a scalar.
+        variables: the variables to train.
+        tape: has recorded the loss.
+
+    Returns:
+        What `optimizer.minimize` or `optimizer.apply_gradients` returns.
+    """
+    if not takes_captured_gradients(optimizer):
+        with grad_util_ops.GradientCaptureContext():
+            return optimizer.minimize(loss, variables, tape=tape)
+    pairs, captured = compute_captured_gradients(optimizer, loss, variables, tape)
+    return apply_gradients(optimizer, pairs, captured)
+
+
+def compute_captured_gradients(
+    optimizer: Any, loss: tf.Tensor, variables: Sequence[tf.Variable], tape: tf.GradientTape
+) -> tuple[list[tuple[Any, Any]], dict[str, Any]]:
+    """Computes gradients for `optimizer.apply_gradients`, and the captured gradients.
+
+    Args:
+        optimizer: a Keras optimizer of either generation. If it scales the loss, it does so here.
+        loss: the loss, a scalar.
+        variables: the variables to differentiate by.
+        tape: has recorded the loss.
+
+    Returns:
+        Pairs of gradient and variable, and the captured gradients by tag.
+    """
+    with grad_util_ops.GradientCaptureContext() as context:
+        pairs = compute_gradients(optimizer, loss, variables, tape)
+    return pairs, context.captured_gradients

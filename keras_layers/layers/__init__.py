@@ -10,13 +10,14 @@ from tensorflow_ipu.keras_layers.layers.capture import (
     CaptureActivationGradients,
     CaptureUpstreamGradients,
 )
-from tensorflow_ipu.keras_layers.layers.ctc import CTCInferenceLayer, CTCPredictionsLayer
-from tensorflow_ipu.keras_layers.layers.dropout import Dropout
-from tensorflow_ipu.keras_layers.layers.embedding import Embedding, SerialDense
-from tensorflow_ipu.keras_layers.layers.identity import (
+from tensorflow_ipu.keras_layers.layers.core import (
     AssumeEqualAcrossReplicas,
+    Dropout,
+    Embedding,
     RecomputationCheckpoint,
+    SerialDense,
 )
+from tensorflow_ipu.keras_layers.layers.ctc import CTCInferenceLayer, CTCPredictionsLayer
 from tensorflow_ipu.keras_layers.layers.normalization import (
     GroupNorm,
     GroupNormalization,

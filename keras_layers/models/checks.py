@@ -11,7 +11,7 @@ from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.compiler.checks.foreign_resources import short_name
 from tensorflow_ipu.import_hook.versions import keras2
 from tensorflow_ipu.keras_layers.optimizers import ipu_optimizer
-from tensorflow_ipu.keras_layers.pipelining import first_use, model_types
+from tensorflow_ipu.keras_layers.pipelining import listing, model_types
 from tensorflow_ipu.keras_layers.pipelining import pipeline_programs as pipelined
 from tensorflow_ipu.ops import optimizer_steps
 
@@ -82,7 +82,7 @@ def check_with_data(model: IPUModel, method: str, element_spec: Any) -> None:
         ValueError: Likewise; or if the optimizer does not allow for gradients to be accumulated.
     """
     if is_subclass(model) and not _has_own_step(model, method):
-        first_use.learn_stages(model, element_spec, training=method == "fit")
+        listing.learn_stages(model, element_spec, training=method == "fit")
     if model._is_pipelined():
         if method == "fit" and is_overridden(model, "train_step"):
             _check_own_train_step(model)

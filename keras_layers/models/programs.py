@@ -18,8 +18,8 @@ from tensorflow_ipu.feeds.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueu
 from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.keras_layers import layer_lines, partial_batches
 from tensorflow_ipu.keras_layers.models import checks
-from tensorflow_ipu.keras_layers.optimizers import gradient_accumulation, step
-from tensorflow_ipu.keras_layers.pipelining import first_use, stage_scope
+from tensorflow_ipu.keras_layers.optimizers import gradient_accumulation
+from tensorflow_ipu.keras_layers.pipelining import listing, stage_scope
 from tensorflow_ipu.keras_layers.pipelining import pipeline_programs as pipelined
 from tensorflow_ipu.ops import grad_util_ops, optimizer_steps
 
@@ -58,7 +58,7 @@ def train_step(model: IPUModel, sizes: Sequence[int] = ()) -> Callable[[Any], di
             )
         return functools.partial(_step_of_model, model)
     optimizer = model.optimizer
-    minimize: _Minimize = functools.partial(step.minimize, optimizer)
+    minimize: _Minimize = functools.partial(optimizer_steps.minimize, optimizer)
     if checks.accumulation_steps(model) > 1:
         minimize = functools.partial(_accumulated, model)
     elif not sizes and not optimizer_steps.takes_captured_gradients(optimizer):
@@ -238,7 +238,7 @@ class ModelProgram:
         with tf.variable_creator_scope(_made_at_once), stage_scope.recorded() as stages:
             operation, structure = builder(self._infeed, self._outfeed, self.steps)
         if not model._is_pipelined():
-            first_use.check_none_opened(model, stages)
+            listing.check_none_opened(model, stages)
         self._structure = structure
         with tf.control_dependencies([operation]):
             tf.no_op()
@@ -292,19 +292,19 @@ def _builder(model: IPUModel, mode: str, sizes: tuple[int, ...]) -> _Builder:
             PREDICT: pipelined.predict,
         }
         return functools.partial(pipelines[mode], model)
-    step = {
+    make_step = {
         TRAIN: lambda: train_step(model, sizes),
         TEST: lambda: lambda data: model.test_step(data),
         PREDICT: lambda: lambda data: model.predict_step(data),
     }[mode]
-    converted = tensorflow_hooks.converted(step())
+    converted = tensorflow_hooks.converted(make_step())
     if sizes and mode == TEST:
         converted = partial_batches.whole_step(converted, sizes)
     return functools.partial(_loop, converted)
 
 
 def _loop(
-    step: Callable[[Any], Any], infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, steps: int
+    one_step: Callable[[Any], Any], infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, steps: int
 ) -> tuple[tf.Operation, Any]:
     """Adds a loop over steps to a program."""
     form: list[Any] = []
@@ -312,7 +312,7 @@ def _loop(
     def body() -> tf.Operation:
         batch = ipu_infeed_queue.feed_of(infeed).dequeue()
         with current_scope.variables_outside_of_loop():
-            results = step(batch)
+            results = one_step(batch)
         form[:] = [tf.nest.map_structure(lambda _: 0, results)]
         return outfeed.enqueue(tf.nest.flatten(results))
 

@@ -11,8 +11,8 @@ from tensorflow_ipu.keras_layers import dimensions
 from tensorflow_ipu.keras_layers.models import checks, fit_evaluate_predict
 from tensorflow_ipu.keras_layers.pipelining import pipeline_programs as pipelined
 from tensorflow_ipu.serving import exported_programs
-from tensorflow_ipu.serving.arguments import Arguments
 from tensorflow_ipu.serving.export import ExportRequest, Flow, export
+from tensorflow_ipu.serving.steps import Arguments
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel

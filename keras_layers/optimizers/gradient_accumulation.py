@@ -16,7 +16,6 @@ from tensorflow_ipu.api.gradient_accumulation import (
 from tensorflow_ipu.compiler.analysis import pipeline_plan
 from tensorflow_ipu.compiler.checks import accumulation as accumulation_check
 from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE
-from tensorflow_ipu.keras_layers.optimizers import step
 from tensorflow_ipu.keras_layers.optimizers.ipu_optimizer import IpuOptimizer, wrapped
 from tensorflow_ipu.keras_layers.optimizers.loss_scaling import ALSOptimizer
 from tensorflow_ipu.keras_layers.registration import registered
@@ -140,7 +139,9 @@ def minimize_accumulated(
     Returns:
         The operation to run with every mini-batch.
     """
-    gradients, captured = step.compute_gradients(optimizer, loss, variables, tape)
+    gradients, captured = optimizer_steps.compute_captured_gradients(
+        optimizer, loss, variables, tape
+    )
     return apply_accumulated(
         optimizer, gradients, count, method, memory, dtype, name, captured_grads=captured
     )

@@ -12,8 +12,7 @@ from tensorflow_ipu.api import loops
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.keras_layers import optimizers
 from tensorflow_ipu.keras_layers.layers import capture, rnn
-from tensorflow_ipu.keras_layers.optimizers import step
-from tensorflow_ipu.ops import grad_util_ops
+from tensorflow_ipu.ops import grad_util_ops, optimizer_steps
 from tests.support.programs import replicas
 
 keras = tf.keras
@@ -335,7 +334,7 @@ class TestSteps:
             y = layer(X.astype(np.float16))
             loss = tf.reduce_sum(tf.square(tf.cast(y, tf.float32)))
         kernel = layer.trainable_variables[0].numpy()
-        step.minimize(opt, loss, layer.trainable_variables, tape)
+        optimizer_steps.minimize(opt, loss, layer.trainable_variables, tape)
         large = np.sum(np.abs(y.numpy()) * 2 >= 1)
         np.testing.assert_array_equal(opt.histogram.numpy(), [8 - large, large])
         mask = y.numpy() > 0
@@ -351,7 +350,7 @@ class TestSteps:
 
         with tf.GradientTape() as tape:
             loss = tf.constant(1.0)
-        step.minimize(Mine(), loss, [], tape)
+        optimizer_steps.minimize(Mine(), loss, [], tape)
         assert called == [tape]
 
     def test_captures_work_in_a_loop(self) -> None:
@@ -365,7 +364,7 @@ class TestSteps:
             def body(i: tf.Tensor) -> tf.Tensor:
                 with tf.GradientTape() as tape:
                     loss = tf.reduce_sum(tf.square(layer(tf.constant(X))))
-                step.minimize(opt, loss, layer.trainable_variables, tape)
+                optimizer_steps.minimize(opt, loss, layer.trainable_variables, tape)
                 return i + 1
 
             @tf.function(jit_compile=True)
