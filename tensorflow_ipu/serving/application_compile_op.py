@@ -22,7 +22,8 @@ from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.compiler import trace as trace_lib
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.hooks import tensorflow_hooks
-from tensorflow_ipu.serving import application, application_file, host_step
+from tensorflow_ipu.serving import application, host_step
+from tensorflow_ipu.serving.application import save_application
 
 __all__ = ["experimental_application_compile_op"]
 
@@ -172,7 +173,7 @@ def _save(compiled: application.Application, output_path: str | None) -> str:
             name = "application"
             descriptor, path = tempfile.mkstemp(_SUFFIX, f"{name}_")
             os.close(descriptor)
-        application_file.save(compiled, path)
+        save_application(compiled, path)
     except OSError as error:
         raise errors.InternalError(
             None,

@@ -28,8 +28,8 @@ from tensorflow.python.framework import tensor as tensor_lib
 
 from tensorflow_ipu.configs.ranges import INT32, Range
 from tensorflow_ipu.runtime import interpreter, native
-from tensorflow_ipu.serving import application_file, host_step
-from tensorflow_ipu.serving.application import Application, Signature, Specs
+from tensorflow_ipu.serving import host_step
+from tensorflow_ipu.serving.application import Application, Signature, Specs, load_application
 from tensorflow_ipu.serving.application import start as start_engine
 from tensorflow_ipu.util.short_repr import shows
 
@@ -106,7 +106,7 @@ def embedded_runtime_start(
     if not isinstance(name, str) or not name:
         raise ValueError(f"An engine needs a name. Received: name={name!r}")
     microseconds = _TIMEOUT.whole("timeout", _DEFAULT_TIMEOUT if timeout is None else timeout)
-    application = application_file.load(_path(executable_file))
+    application = load_application(_path(executable_file))
     expected = application.signature.inputs
     given = _as_tensors(_in_order(inputs, expected), expected)
     _check_count("Embedded application runtime", given, expected)

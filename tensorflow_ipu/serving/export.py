@@ -27,15 +27,17 @@ from tensorflow_ipu.compiler import current_scope, launch
 from tensorflow_ipu.compiler import launch as launch_lib
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.configs.ranges import COUNT
-from tensorflow_ipu.serving import application_file, exported_programs
-from tensorflow_ipu.serving.application import Application
-from tensorflow_ipu.serving.arguments import Arguments, required, resolve
+from tensorflow_ipu.serving import exported_programs
+from tensorflow_ipu.serving.application import Application, save_application
 from tensorflow_ipu.serving.steps import (
+    Arguments,
     StepCaptures,
     TracedStep,
     check_device_tensors,
     frozen,
     ipu_ops,
+    required,
+    resolve,
     traced,
 )
 from tensorflow_ipu.util import private_files
@@ -88,7 +90,7 @@ def write_saved_model(
     module.predict_step = predict
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"application_{uuid.uuid4()}{APPLICATION_SUFFIX}")
-        application_file.save(compiled, path)
+        save_application(compiled, path)
         with ops.device("/device:CPU:0"):
             module.application = asset.Asset(str(path))
             signatures = {

@@ -23,8 +23,7 @@ from tensorflow_ipu.ops.pipeline.pipeline_arguments import Stage, stage_devices,
 from tensorflow_ipu.ops.pipeline.stages import as_arguments
 from tensorflow_ipu.serving import application, host_step
 from tensorflow_ipu.serving.application import Application
-from tensorflow_ipu.serving.arguments import Arguments
-from tensorflow_ipu.serving.steps import TracedStep
+from tensorflow_ipu.serving.steps import Arguments, TracedStep
 
 # --- One step ---
 

@@ -14,7 +14,8 @@ from tensorflow_ipu.api import ipu_compiler, scopes
 from tensorflow_ipu.api.config import DeviceConnectionType, IPUConfig
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.runtime import system
-from tensorflow_ipu.serving import application_file, embedded_runtime
+from tensorflow_ipu.serving import embedded_runtime
+from tensorflow_ipu.serving.application import load_application
 from tensorflow_ipu.serving.application_compile_op import experimental_application_compile_op
 from tests.support.programs.applications import call, compiled, configure, loop
 
@@ -22,7 +23,7 @@ tf1 = tf.compat.v1
 
 
 def _names(path: str) -> list[str]:
-    return [spec.name for spec in application_file.load(path).signature.inputs]
+    return [spec.name for spec in load_application(path).signature.inputs]
 
 
 class TestInputs:
@@ -39,7 +40,7 @@ class TestInputs:
 
     def test_one_input_need_not_be_in_a_list(self, tmp_path: Path) -> None:
         path = compiled(lambda x: x * 2.0, tmp_path / "x", tf.ones([3]))
-        assert [spec.shape for spec in application_file.load(path).signature.inputs] == [[3]]
+        assert [spec.shape for spec in load_application(path).signature.inputs] == [[3]]
 
     def test_variables_of_one_name_are_numbered(self, tmp_path: Path) -> None:
         variables = [tf.Variable([1.0, float(i)], name="same") for i in range(2)]
@@ -112,7 +113,7 @@ class TestFunctions:
             assert session.run(path).decode() == str(tmp_path / "x")
             # It was not run.
             np.testing.assert_array_equal(session.run(weight), [1.0, 2.0])
-        assert application_file.load(tmp_path / "x").results == ()
+        assert load_application(tmp_path / "x").results == ()
 
     def test_functions_of_tensorflow_compile_applications(self, tmp_path: Path) -> None:
         weight = tf.Variable([1.0, 2.0])
@@ -125,7 +126,7 @@ class TestFunctions:
             )
 
         assert export().numpy().decode() == target
-        np.testing.assert_array_equal(application_file.load(target).arguments[0].value, [1.0, 2.0])
+        np.testing.assert_array_equal(load_application(target).arguments[0].value, [1.0, 2.0])
 
 
 class TestFiles:
@@ -168,7 +169,7 @@ class TestFiles:
             for name, content in {**members, "values/0.npy": stream.getvalue()}.items():
                 archive.writestr(name, content)
         with pytest.raises(ValueError, match="allow_pickle"):
-            application_file.load(path)
+            load_application(path)
 
     @pytest.mark.parametrize("connection", ["NEVER", "PRE_COMPILE"])
     def test_compiling_needs_no_attached_device(self, tmp_path: Path, connection: str) -> None:
