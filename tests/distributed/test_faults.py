@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instances import Instances
-from tensorflow_ipu.distributed.launcher import environment, options
+from tensorflow_ipu.distributed.launcher import environment, main
 from tests.support.processes import fault_programs, instances
 
 PROGRAM = ["-m", "tests.support.processes.fault_programs"]
@@ -220,7 +220,7 @@ def test_instances_with_other_numbers_of_replicas_are_refused():
 
 
 def test_unknown_host_fails_before_others_give_up(run_python):
-    (port,) = (address.rpartition(":")[2] for address in options.host_addresses(["localhost"], 1))
+    (port,) = (address.rpartition(":")[2] for address in main.host_addresses(["localhost"], 1))
     run_python(
         "import tensorflow as tf\n"
         "from tensorflow_ipu.distributed import instances, joining\n"

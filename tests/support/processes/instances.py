@@ -37,7 +37,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from tensorflow_ipu.distributed.launcher import environment, options
+from tensorflow_ipu.distributed.launcher import environment, main
 
 ROOT = Path(__file__).resolve().parents[3]
 # Seconds after which instances are taken to hang. Each imports TensorFlow first.
@@ -161,7 +161,7 @@ def started(
         replicas: of all of them; one for each if not given.
         env: further environment variables.
     """
-    addresses = options.host_addresses(["localhost"], count)
+    addresses = main.host_addresses(["localhost"], count)
     with contextlib.ExitStack() as stack:
         running = []
         for index in range(count):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tensorflow_ipu.distributed.launcher import options
+from tensorflow_ipu.distributed.launcher import main
 
 FAKE_SSH = f"""#!{sys.executable} -S
 import os, subprocess, sys, threading
@@ -46,7 +46,7 @@ def fake_ssh(tmp_path, monkeypatch) -> Path:
 
 
 def test_instances_here_get_ports_that_are_free():
-    found = options.host_addresses(["localhost"], 4)
+    found = main.host_addresses(["localhost"], 4)
     ports = [int(address.rpartition(":")[2]) for address in found]
     assert [address.rpartition(":")[0] for address in found] == ["localhost"] * 4
     assert len(set(ports)) == 4
@@ -56,39 +56,39 @@ def test_instances_here_get_ports_that_are_free():
 
 
 def test_each_host_has_as_many_instances_in_row():
-    assert options.host_addresses(["a", "b"], 4) == ["a:25000", "a:25001", "b:25000", "b:25001"]
+    assert main.host_addresses(["a", "b"], 4) == ["a:25000", "a:25001", "b:25000", "b:25001"]
 
 
 def test_other_hosts_know_this_one_by_its_name():
-    here, other = options.host_addresses(["localhost", "other"], 2)
+    here, other = main.host_addresses(["localhost", "other"], 2)
     assert here.rpartition(":")[0] == socket.gethostname()
     assert other == "other:25000"
 
 
 @pytest.mark.parametrize("names, count", [(["a", "b"], 3), (["a", "b", "c"], 2), ([], 1)])
 def test_instances_that_cannot_be_divided_are_an_error(names, count):
-    with pytest.raises(options.HostError, match=f"{count} instance.* {len(names)} hosts"):
-        options.host_addresses(names, count)
+    with pytest.raises(main.HostError, match=f"{count} instance.* {len(names)} hosts"):
+        main.host_addresses(names, count)
 
 
 def test_unreachable_ssh_host_is_named_with_reason(fake_ssh):
-    options.check_hosts(["localhost", "other"])
-    with pytest.raises(options.HostError, match="reach nowhere: ssh: Could not resolve hostname"):
-        options.check_hosts(["localhost", "nowhere"])
+    main.check_hosts(["localhost", "other"])
+    with pytest.raises(main.HostError, match="reach nowhere: ssh: Could not resolve hostname"):
+        main.check_hosts(["localhost", "nowhere"])
 
 
 def test_without_ssh_there_are_no_other_hosts(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(options.HostError, match="other is not this machine, and there is no ssh"):
-        options.check_hosts(["other"])
+    with pytest.raises(main.HostError, match="other is not this machine, and there is no ssh"):
+        main.check_hosts(["other"])
 
 
 @pytest.mark.parametrize(
     "names, words", [(["a", "a"], "names a twice"), (["-oProxyCommand=x"], "is not the name")]
 )
 def test_names_that_are_no_hosts_are_errors(names, words, fake_ssh):
-    with pytest.raises(options.HostError, match=words):
-        options.check_hosts(names)
+    with pytest.raises(main.HostError, match=words):
+        main.check_hosts(names)
 
 
 def test_command_elsewhere_has_its_arguments_variables_and_folder(fake_ssh, tmp_path, monkeypatch):
@@ -100,7 +100,7 @@ def test_command_elsewhere_has_its_arguments_variables_and_folder(fake_ssh, tmp_
     program = "import os, sys; print(os.getcwd(), sys.argv[1:], os.environ.get('SECRET'))"
     program += "; print(os.environ['TF_POPLAR_FLAGS'], os.environ['A']); sys.exit(7)"
     words = [sys.executable, "-c", program, "two words", "$HOME; 'x' \"y\"", "*"]
-    command = options.host_command("other", words, {"A": "1"})
+    command = main.host_command("other", words, {"A": "1"})
     process = _start(command)
     out = process.stdout.read()
     arguments = ["two words", "$HOME; 'x' \"y\"", "*"]
@@ -112,7 +112,7 @@ def test_command_elsewhere_has_its_arguments_variables_and_folder(fake_ssh, tmp_
 def test_what_runs_elsewhere_ends_with_its_ssh(fake_ssh):
     """The standard input is closed when ssh ends, and then the session there is."""
     script = "sleep 60 & echo $!; wait"
-    command = options.host_command("other", ["sh", "-c", script], {})
+    command = main.host_command("other", ["sh", "-c", script], {})
     process = _start(command)
     sleeping = int(process.stdout.readline())
     os.killpg(process.pid, signal.SIGKILL)
@@ -122,22 +122,22 @@ def test_what_runs_elsewhere_ends_with_its_ssh(fake_ssh):
 
 def test_a_command_here_is_run_as_it_is(monkeypatch):
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
-    command = options.host_command("localhost", ["sh", "-c", "x"], {"A": "1"})
+    command = main.host_command("localhost", ["sh", "-c", "x"], {"A": "1"})
     assert command.words == ["sh", "-c", "x"] and not command.holds_input
     assert command.variables == {**os.environ, "A": "1", "PYTHONUNBUFFERED": "1"}
 
 
 def test_what_the_user_set_stays_set(monkeypatch):
     monkeypatch.setenv("PYTHONUNBUFFERED", "")
-    assert options.host_command("localhost", ["sh"], {}).variables["PYTHONUNBUFFERED"] == ""
+    assert main.host_command("localhost", ["sh"], {}).variables["PYTHONUNBUFFERED"] == ""
 
 
 def test_remote_script_is_one_word_for_any_shell():
-    command = options.host_command("other", ["x"], {})
+    command = main.host_command("other", ["x"], {})
     assert len(shlex.split(command.words[-1])) == 3
 
 
-def _start(command: options.Command) -> subprocess.Popen[str]:
+def _start(command: main.Command) -> subprocess.Popen[str]:
     """Starts the command of a host."""
     return subprocess.Popen(
         command.words,
