@@ -1,1 +1,1 @@
-"""Import hook that serves the public modules under all their names, and its tables."""
+"""Import hook of the public modules, its tables, and differences between releases of TensorFlow."""

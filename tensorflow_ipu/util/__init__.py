@@ -1,1 +1,1 @@
-"""Helpers of every package: files, archives, texts, warnings, errors."""
+"""Helpers of every package: files, archives, texts, warnings, errors, names of ops."""
