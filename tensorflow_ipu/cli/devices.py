@@ -245,3 +245,7 @@ def _answer(arguments: Sequence[str]) -> int:
     else:
         print(found[0]["ipu architecture" if options.ipu_arch else "clock"])
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(gc_info())

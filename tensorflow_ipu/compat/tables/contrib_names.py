@@ -100,11 +100,11 @@ TABLE: dict[str, dict[str, str]] = {
         "convolution2d": f"{_OURS}.layers.conv2d",
         "softmax": f"{_V1}.nn.softmax",
         **_from(
-            f"{_OURS}.weights",
+            f"{_OURS}.framework",
             *("variance_scaling_initializer", "xavier_initializer", "xavier_initializer_conv2d"),
         ),
         **_from(
-            f"{_OURS}.weights",
+            f"{_OURS}.framework",
             *("apply_regularization", "l1_l2_regularizer", "l1_regularizer", "l2_regularizer"),
             "sum_regularizer",
         ),
