@@ -16,8 +16,8 @@ writes variables keeps them, and so does one with more than a GiB of them: load 
 scope of the strategy. The steps before and after the model stay on the host.
 
 Among the assets is `application_<uuid>.popef`: the compiled program, with all `iterations` of its
-loop or pipeline and the weights. `ipu.embedded_runtime` runs it, in a process without this model. `ipu.application_compile_op` makes
-such programs of functions, without a SavedModel.
+loop or pipeline and the weights. `ipu.embedded_runtime` runs it, in a process without this model.
+`ipu.application_compile_op` makes such programs of functions, without a SavedModel.
 """
 
 from __future__ import annotations
