@@ -89,7 +89,7 @@ def test_tensorflow_1_catalogue_equals_installed_one(run_python):
 def test_contrib_has_table_names_without_shims():
     from tensorflow_ipu.compat import contrib
 
-    for row in tables.contrib.NAMES:
+    for row in tables.contrib_names.NAMES:
         value = contrib
         for part in row.old.split(".")[2:]:
             assert part in dir(value)

@@ -191,7 +191,7 @@ def ipus_used(program: Program) -> int:
     """Returns the number of IPUs that one replica of a Program needs.
 
     That is one more than the highest index among the shards of its ops and the devices of its
-    pipelines. A replica occupies that many rounded up to a power of two (`device.system`).
+    pipelines. A replica occupies that many rounded up to a power of two (`runtime.system`).
     """
     highest = 0
     for _, node in program.nodes():
