@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.api import loops, utils
+from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import all_to_all_op, cross_replica_ops, reduce_scatter_op, replication_ops
-from tensorflow_ipu.distributed import ipu_strategy
 from tests.support.programs import replicas as replica_helpers
 
 ROWS, COLUMNS = 8, 4
