@@ -155,7 +155,7 @@ def test_fetched_values_are_needed_by_their_name(tmp_path: Path) -> None:
     assert re.search(r"value of net/dense/kernel.*, at .*train.py:25", process.stderr)
 
 
-def test_errors_before_the_launch_are_those_of_the_program(tmp_path: Path) -> None:
+def test_errors_before_launch_are_the_programs(tmp_path: Path) -> None:
     process = planned(tmp_path, keras(512, "zeros"), "raise RuntimeError('no data')")
     assert process.returncode == 1
     assert process.stderr.splitlines()[-1] == "RuntimeError: no data"
