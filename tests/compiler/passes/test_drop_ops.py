@@ -170,7 +170,7 @@ def _run(function, *values, replica_count=1):
 
 def _named_lines(text):
     """The source of the lines that a text names."""
-    found = re.findall(r"test_dropped_checks.py:(\d+)", text)
+    found = re.findall(r"test_drop_ops.py:(\d+)", text)
     return [linecache.getline(__file__, int(line)).strip() for line in found]
 
 
