@@ -1,7 +1,9 @@
 #include "engine/abstract_values.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -17,9 +19,10 @@ using tensorflow::TensorBuffer;
 
 // The name is PLAN_VARIABLE of configs/flags.py.
 constexpr char kVariable[] = "TENSORFLOW_IPU_PLAN";
-// More than any tensor has. An environment with limits may have less.
+// More than any tensor has. Where addresses are limited (`ulimit -v`), a part of the limit.
 constexpr uint64_t kMostBytes = uint64_t{1} << 44;
 constexpr uint64_t kLeastBytes = uint64_t{1} << 30;
+constexpr uint64_t kPartOfLimit = 4;
 constexpr uint64_t kAlignment = 64;
 
 // The reserved addresses.
@@ -46,7 +49,12 @@ class Range {
 
  private:
   Range() {
-    for (size_ = kMostBytes; size_ >= kLeastBytes; size_ /= 2) {
+    uint64_t most = kMostBytes;
+    rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+      most = std::min<uint64_t>(most, limit.rlim_cur / kPartOfLimit);
+    }
+    for (size_ = most; size_ >= kLeastBytes; size_ /= 2) {
       void* found = mmap(nullptr, size_, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (found != MAP_FAILED) {

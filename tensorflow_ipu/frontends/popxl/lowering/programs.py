@@ -295,8 +295,8 @@ class LoweredProgram:
 def _variable(tensor: Tensor) -> tf.Variable:
     """Makes the variable of the device for a tensor that lasts, on the device in scope."""
     dtype, name = tf_type(tensor.dtype), _fit(tensor.id)
-    has_value = isinstance(tensor, Variable) and not weights.needs_lanes(tensor)
-    if has_value and not abstract_arrays.plans_only():
+    is_planned = abstract_arrays.plans_only()
+    if isinstance(tensor, Variable) and not (is_planned or weights.needs_lanes(tensor)):
         return tf.Variable(plain(tensor.data), name=name, dtype=dtype)
     return tf.Variable(tf.zeros(tensor.shape, dtype), name=name)
 
