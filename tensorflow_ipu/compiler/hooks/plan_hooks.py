@@ -69,11 +69,11 @@ def _launching(executable: Executable) -> None:
 
 def _value_needed(name: bytes) -> None:
     """Ends the process because the program needs a value that is not computed."""
-    _need(name.decode(errors="replace"))
+    need(name.decode(errors="replace"))
 
 
-def _need(name: str) -> NoReturn:
-    """Ends the process because the program needs a value.
+def need(name: str) -> NoReturn:
+    """Ends a process that only plans, because the program needs a value.
 
     Args:
         name: the name of the value.
@@ -139,7 +139,7 @@ def _hook_values() -> None:
     @functools.wraps(elements)
     def numpy(self: Any) -> Any:
         if _is_abstract(self):
-            _need(f"a tensor of the shape {self.shape} and type {self.dtype.name}")
+            need(f"a tensor of the shape {self.shape} and type {self.dtype.name}")
         return elements(self)
 
     @functools.wraps(text)

@@ -6,8 +6,10 @@ import numpy as np
 import popxl
 import popxl_addons as addons
 import pytest
+from popxl import ops
 from popxl_addons.layers import Linear
 
+from tensorflow_ipu.compiler.hooks import plan_hooks
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.frontends.common import abstract_arrays
 
@@ -64,3 +66,19 @@ def test_factories_call_for_a_value_no_more(planning):
         made = [factory.create_tensor() for _ in range(3)]
     assert len(calls) == before
     assert {(w.shape, w.dtype) for w in made} == {((2, 3), popxl.float32)}
+
+
+def test_reading_an_abstract_value_ends_the_plan(planning, monkeypatch):
+    def need(name):
+        raise RuntimeError(name)
+
+    monkeypatch.setattr(plan_hooks, "need", need)
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        kept = popxl.variable(np.ones(3, np.float32), name="kept")
+        drawn = popxl.variable(abstract_arrays.make([3], np.float32), name="drawn")
+        ops.var_updates.accumulate_(kept, drawn)
+    session = popxl.Session(ir, "ipu_hw")
+    np.testing.assert_array_equal(session.get_tensor_data(kept), np.ones(3))
+    with pytest.raises(RuntimeError, match="drawn"):
+        session.get_tensor_data(drawn)

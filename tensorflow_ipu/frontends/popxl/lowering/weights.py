@@ -10,9 +10,11 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
+from tensorflow_ipu.compiler.hooks import plan_hooks
 from tensorflow_ipu.compiler.ir.program import WEIGHTS_ATTRIBUTE
 from tensorflow_ipu.distributed import transport
 from tensorflow_ipu.feeds.native_feeds import ArrayInfeed, ArrayOutfeed
+from tensorflow_ipu.frontends.common import abstract_arrays
 from tensorflow_ipu.frontends.popxl.dtypes import tf_type
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Variable
 
@@ -150,6 +152,8 @@ def host_value(tensor: Constant | Variable) -> np.ndarray:
     Args:
         tensor: the variable or constant.
     """
+    if abstract_arrays.is_abstract(tensor.data) and abstract_arrays.plans_only():
+        plan_hooks.need(repr(tensor))
     if not isinstance(tensor, Variable) or not tensor.layout.returns_all_replicas:
         return tensor.data
     rows = tensor.on_replicas
