@@ -3,6 +3,7 @@
 #define TENSORFLOW_IPU_ENGINE_COLLECTIVE_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -22,6 +23,34 @@ struct MemberRange {
 struct Extent {
   int64_t begin = 0, width = 0, stride = 0, rows = 0;
   int64_t bytes() const { return width * rows; }
+};
+
+// What a member gives to a collective to which members come one after the other.
+struct Part {
+  tensorflow::Tensor tensor;
+  // Whether nobody else has its buffer.
+  bool is_owned = false;
+
+  // The first input of `ctx`, which is not used after that.
+  static Part InputOf(tensorflow::OpKernelContext* ctx) {
+    const tensorflow::Tensor& input = ctx->input(0);
+    const auto own =
+        ctx->forward_input(0, tensorflow::OpKernelContext::Params::kNoReservation, input.dtype(),
+                           input.shape(), ctx->input_memory_type(0), ctx->input_alloc_attr(0));
+    return {input, own != nullptr};
+  }
+};
+
+// What has come of the parts of a group until now.
+class Accumulation {
+ public:
+  virtual ~Accumulation() = default;
+
+  // Adds the part of the next member. Uses `ctx` to allocate memory and to spread work.
+  virtual tensorflow::Status Add(Part part, tensorflow::OpKernelContext* ctx) = 0;
+
+  // Sets the output of `ctx` for a member, after all parts have been added. Thread-safe.
+  virtual tensorflow::Status Give(int member, tensorflow::OpKernelContext* ctx) const = 0;
 };
 
 // What a collective does once all replicas of a group are there.
@@ -51,6 +80,9 @@ class Collective {
     const int64_t all = given.TotalBytes();
     return {0, all, all, 1};
   }
+
+  // Begins to do the same for `size` members (two or more) that come one after the other.
+  virtual std::unique_ptr<Accumulation> Begin(int /*size*/) const { return nullptr; }
 
   // Whether the members give one tensor each and get one output of that type and shape, the same
   // for all, each element of which is made of the same element of the inputs. Then processes can

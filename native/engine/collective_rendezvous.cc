@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "engine/collective_exchange.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/platform/errors.h"
@@ -66,11 +67,64 @@ void CollectiveRendezvous::Meet(const Collective& collective, int replica, int g
     ctx->SetStatus(status);
     return done();
   }
-  for (const Waiter& waiter : group.waiters) StopWatching(waiter);
+  for (const Waiter& waiter : group.waiters) StopWatching(waiter.ctx, waiter.token);
   if (group.size > static_cast<int>(group.waiters.size())) {
     return RunBetweenInstances(collective, ctx, std::move(group));
   }
   EndGroup(RunGroup(collective, group), ctx, &group);
+}
+
+Status CollectiveRendezvous::Give(const Collective& collective, int replica, int group_size,
+                                  OpKernelContext* ctx, Meeting* meeting) {
+  std::shared_ptr<Gathering> gathering;
+  Status status;
+  {
+    mutex_lock lock(mu_);
+    if (!aborted_.ok()) return aborted_;
+    Slot* slot = nullptr;
+    *meeting = {static_cast<int64_t>(reached_[replica]), replica - replica % group_size};
+    status = FindSlot(replica, PlaceOf(ctx), &slot);
+    if (status.ok()) {
+      slot->arrived.push_back(replica);
+      PopFullSlots();
+      gathering = FindGathering(collective, group_size, *meeting);
+    } else {
+      aborted_ = Derived(status);
+    }
+  }
+  if (status.ok()) status = gathering->Give(replica % group_size, ctx);
+  if (!status.ok()) Abort(status);
+  return status;
+}
+
+std::shared_ptr<Gathering> CollectiveRendezvous::FindGathering(const Collective& collective,
+                                                               int size, const Meeting& meeting) {
+  std::shared_ptr<Gathering>& gathering = gatherings_[{meeting.index, meeting.first}];
+  if (gathering == nullptr) gathering = std::make_shared<Gathering>(size, collective.Begin(size));
+  return gathering;
+}
+
+void CollectiveRendezvous::Take(const Meeting& meeting, int replica, OpKernelContext* ctx,
+                                Done done) {
+  Status status;
+  std::shared_ptr<Gathering> gathering;
+  Gathering::Waiter waiter{static_cast<int>(replica - meeting.first), ctx,
+                           CancellationManager::kInvalidToken, std::move(done)};
+  {
+    mutex_lock lock(mu_);
+    status = aborted_;
+    if (status.ok()) status = WatchCancellation(ctx, &waiter.token);
+    if (status.ok()) {
+      const auto found = gatherings_.find({meeting.index, meeting.first});
+      gathering = found->second;
+      const bool waits = gathering->Wait(&waiter);
+      if (gathering->HaveAllCome()) gatherings_.erase(found);
+      if (waits) return;
+    }
+  }
+  if (status.ok()) return gathering->Serve(std::move(waiter));
+  ctx->SetStatus(status);
+  waiter.done();
 }
 
 std::vector<OpKernelContext*> CollectiveRendezvous::MembersOf(const Group& group) {
@@ -175,11 +229,15 @@ Status CollectiveRendezvous::Arrive(int replica, int group_size, OpKernelContext
     group->size = group_size;
     group->place = slot->place;
   }
+  PopFullSlots();
+  return tensorflow::OkStatus();
+}
+
+void CollectiveRendezvous::PopFullSlots() {
   while (!slots_.empty() && static_cast<int>(slots_.front().arrived.size()) == num_replicas_) {
     slots_.pop_front();
     ++first_slot_;
   }
-  return tensorflow::OkStatus();
 }
 
 // The slot that a replica has come to, after checking that the others are there as well or will be.
@@ -232,8 +290,9 @@ std::string CollectiveRendezvous::LabelOf(const Place& place) {
 
 std::string CollectiveRendezvous::TextOf(const Place& place, const std::string& name) {
   const tensorflow::OpKernel& kernel = *place.kernel;
-  return StrCat("the collective ", name, " (", kernel.type_string(), " of ",
-                tensorflow::DataTypeString(kernel.input_type(0)), place.shape.DebugString(), ")");
+  return StrCat("the collective ", name, " (", absl::StripSuffix(kernel.type_string(), "Start"),
+                " of ", tensorflow::DataTypeString(kernel.input_type(0)), place.shape.DebugString(),
+                ")");
 }
 
 // Aborts everything when `ctx` is cancelled. An error in the same replica cancels too, so waiting
@@ -297,20 +356,18 @@ void CollectiveRendezvous::Abort(const Status& cause) {
       std::move(slot.waiters.begin(), slot.waiters.end(), std::back_inserter(waiters));
       slot.waiters.clear();
     }
+    for (const auto& [key, gathering] : gatherings_) {
+      for (Gathering::Waiter& waiter : gathering->TakeWaiters()) {
+        waiters.push_back({waiter.member, waiter.ctx, waiter.token, std::move(waiter.done)});
+      }
+    }
   }
   exchanges_.StartCancel();
   for (Waiter& waiter : waiters) {
-    StopWatching(waiter);
+    StopWatching(waiter.ctx, waiter.token);
     waiter.ctx->SetStatus(status);
     const Done done = std::move(waiter.done);
     done();
-  }
-}
-
-// A cancellation that has begun finds the waiter gone, so there is no need to wait for it.
-void CollectiveRendezvous::StopWatching(const Waiter& waiter) {
-  if (waiter.token != CancellationManager::kInvalidToken) {
-    waiter.ctx->cancellation_manager()->TryDeregisterCallback(waiter.token);
   }
 }
 

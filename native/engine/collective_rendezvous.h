@@ -4,11 +4,14 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/collective.h"
+#include "engine/gathering.h"
 #include "engine/instances.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -36,6 +39,20 @@ class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRende
   // of all instances do together. Calls `done` when the output of `ctx` or an error is set.
   void Meet(const Collective& collective, int replica, int group_size,
             tensorflow::OpKernelContext* ctx, Done done);
+
+  // Where a replica finds the result of a collective.
+  struct Meeting {
+    int64_t index, first;  // of the collective, and of the group's members
+  };
+
+  // `replica` has come to its next collective, gives its part, which is the input of `ctx`, and
+  // goes on. Sets `meeting` for Take.
+  tensorflow::Status Give(const Collective& collective, int replica, int group_size,
+                          tensorflow::OpKernelContext* ctx, Meeting* meeting);
+
+  // Calls `done` when all members of a group have given their parts, and the output of `ctx` or an
+  // error is set. Once for each member that has given its part.
+  void Take(const Meeting& meeting, int replica, tensorflow::OpKernelContext* ctx, Done done);
 
   // `replica` has ended well. An error if others have come to a collective that it did not: that
   // is then what the launch fails with.
@@ -89,13 +106,15 @@ class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRende
 
   tensorflow::Status Arrive(int replica, int group_size, tensorflow::OpKernelContext* ctx,
                             Done* done, Group* group) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void PopFullSlots() TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::shared_ptr<Gathering> FindGathering(const Collective& collective, int size,
+                                           const Meeting& meeting) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   tensorflow::Status FindSlot(int replica, Place place, Slot** slot)
       TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   tensorflow::Status CheckEnded(int replica, uint64_t index, const Place& place)
       TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   tensorflow::Status WatchCancellation(tensorflow::OpKernelContext* ctx,
                                        tensorflow::CancellationToken* token);
-  static void StopWatching(const Waiter& waiter);
   static void TakeGroup(Slot* slot, int begin, int end, Group* group);
   int FirstHere() const { return instances_ == nullptr ? 0 : instances_->index() * num_replicas_; }
   // Does the work of a group, all members of which are in this process.
@@ -119,6 +138,8 @@ class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRende
   // Slots from `first_slot_` on; those before are done.
   std::deque<Slot> slots_ TF_GUARDED_BY(mu_);
   uint64_t first_slot_ TF_GUARDED_BY(mu_) = 0;
+  // By collective and first member. One goes when all members have come for its result.
+  std::map<std::pair<int64_t, int64_t>, std::shared_ptr<Gathering>> gatherings_ TF_GUARDED_BY(mu_);
   std::string name_ TF_GUARDED_BY(mu_);
   // Collectives that each replica has come to.
   std::vector<uint64_t> reached_ TF_GUARDED_BY(mu_);

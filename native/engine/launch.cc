@@ -10,8 +10,11 @@
 #include "engine/collective_rendezvous.h"
 #include "engine/device_state.h"
 #include "engine/instances.h"
+#include "engine/kernel_state.h"
 #include "engine/launch_context.h"
 #include "engine/replica_graphs.h"
+#include "engine/split_collectives.h"
+#include "engine/turns.h"
 #include "engine/uniform_exchange.h"
 #include "engine/uniform_values.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
@@ -20,7 +23,6 @@
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/tensor_util.h"
 #include "tensorflow/core/grappler/optimizers/meta_optimizer.h"
-#include "tensorflow/core/platform/cpu_info.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/util/env_var.h"
 
@@ -78,6 +80,7 @@ struct ReplicatedVariable {
 // One replica's share of a launch.
 struct Replica {
   RefCountPtr<LaunchContext> context;
+  Turns::Runner runner;
   std::unique_ptr<tensorflow::ScopedStepContainer> container;
   // TensorFlow cancels it when an op fails, which need not be the end of the other replicas.
   std::unique_ptr<CancellationManager> cancellation;
@@ -111,10 +114,13 @@ class Launcher : public StoppableLaunch {
     rendezvous_ = std::make_shared<CollectiveRendezvous>(num_replicas, joined, ordinal,
                                                          loaded_.program->fingerprint);
     if (loaded_.shares) exchange_ = std::make_shared<UniformExchange>(num_replicas);
+    std::shared_ptr<Turns> turns;
+    if (TakesTurns()) turns = std::make_shared<Turns>(num_replicas, loaded_.lanes, *caller_.runner);
     for (int r = 0; r < num_replicas; ++r) {
       replicas_[r].context.reset(new LaunchContext(ordinal, id_, r, num_replicas, instance,
                                                    instances, seeds[instance * num_replicas + r],
                                                    seeds[0], rendezvous_, exchange_));
+      if (TakesTurns()) replicas_[r].runner = turns->RunnerOf(r);
     }
   }
 
@@ -194,6 +200,8 @@ class Launcher : public StoppableLaunch {
 
   int ordinal() const { return replicas_[0].context->device_ordinal(); }
 
+  bool TakesTurns() const { return loaded_.lanes > 0; }
+
   bool KeepsVariables() const { return replicas_.size() > 1 && loaded_.program->on_device; }
 
   // Gives each replica its variables: those that it has kept since the launch before, or copies.
@@ -243,16 +251,13 @@ class Launcher : public StoppableLaunch {
     options.cancellation_manager = replica.cancellation.get();
     if (exchange_ != nullptr) EndWaitsWith(replica.cancellation.get(), static_cast<int>(index));
     options.collective_executor = replica.context.get();
-    options.runner = caller_.runner;
+    options.runner = TakesTurns() ? &replica.runner : caller_.runner;
     options.source_device = loaded_.runtime->device()->name();
     options.create_rendezvous = true;
     options.allow_dead_tensors = true;
-    // Replicas that keep all cores busy need no more threads: what each of them does is cheaper on
-    // one. Kernels may still spread their work.
-    options.run_all_kernels_inline =
-        replicas_.size() > 1 &&
-        static_cast<int>(replicas_.size()) >= tensorflow::port::NumSchedulableCPUs();
-    loaded_.runtime->Run(options, loaded_.replicas[index], inputs, &replica.results,
+    // A replica with a lane has one thread. Kernels may still spread their work.
+    options.run_all_kernels_inline = TakesTurns();
+    loaded_.runtime->Run(options, loaded_.FunctionOf(index), inputs, &replica.results,
                          [this, index](const Status& status) { Finish(index, status); });
   }
 
@@ -415,11 +420,13 @@ class GraphOptimizer {
         replicas_(program.instances * program.replicas),
         aliases_(aliases),
         keep_(program.replicas > 1),
+        splits_(keep_ && program.instances == 1),
         share_(share && keep_) {}
 
   // Whether replicas share anything, and what variables, after the first call of Optimize.
   bool shares() const { return share_; }
   const std::set<int>& shared_variables() const { return values_.uniform_variables; }
+  bool may_keep_state_in_kernels() const { return may_keep_state_in_kernels_; }
 
   Status Optimize(std::vector<std::string> ret_nodes, std::vector<std::string> keep_nodes,
                   FunctionLibraryDefinition* library, const tensorflow::DeviceSet& devices,
@@ -438,11 +445,13 @@ class GraphOptimizer {
     for (FunctionLibraryDefinition* functions : {library, (*graph)->mutable_flib_def()}) {
       TF_RETURN_IF_ERROR(Settle(functions));
     }
-    if (keep_) {
-      graph_ = Copy(**graph);
-      functions_ = library->ToProto();
-    }
-    return share_ ? Share(*library, graph) : tensorflow::OkStatus();
+    may_keep_state_in_kernels_ = MayKeepStateInKernels(**graph, *library);
+    if (!keep_) return tensorflow::OkStatus();
+    graph_ = Copy(**graph);
+    if (share_) TF_RETURN_IF_ERROR(Share(*library, graph));
+    if (splits_) TF_RETURN_IF_ERROR(SplitAll(library, graph));
+    functions_ = library->ToProto();
+    return tensorflow::OkStatus();
   }
 
  private:
@@ -469,6 +478,14 @@ class GraphOptimizer {
     return MakeFollower(values_, graph_.get());
   }
 
+  Status SplitAll(FunctionLibraryDefinition* library, std::unique_ptr<Graph>* graph) {
+    for (Graph* each : {graph->get(), graph_.get()}) {
+      TF_RETURN_IF_ERROR(SplitCollectives(each));
+      TF_RETURN_IF_ERROR(SplitCollectives(each->mutable_flib_def()));
+    }
+    return SplitCollectives(library);
+  }
+
   // Gives `library` the functions that the optimizers made or changed.
   Status Update(FunctionLibraryDefinition* library) const {
     for (const tensorflow::FunctionDef& function : functions_.function()) {
@@ -483,8 +500,10 @@ class GraphOptimizer {
   const std::string function_;
   const int replicas_;  // of all processes
   const std::vector<int> aliases_;
-  const bool keep_;
+  const bool keep_;    // whether there are several instances
+  const bool splits_;  // whether replicas exchange without other processes
   bool share_;
+  bool may_keep_state_in_kernels_ = false;
   UniformValues values_;
   std::unique_ptr<Graph> graph_;
   tensorflow::FunctionDefLibrary functions_;
@@ -519,17 +538,28 @@ Status LoadProgram(std::shared_ptr<const Program> program, int ordinal,
         return optimizer->Optimize(std::move(ret_nodes), std::move(keep_nodes), library, devices,
                                    cpu_device, graph);
       };
-  std::vector<FunctionLibraryRuntime::Handle> replicas(program->replicas);
-  for (size_t r = 0; r < replicas.size(); ++r) {
+  int lanes = 0;
+  TF_RETURN_IF_ERROR(ChooseLanes(program->replicas, &lanes));
+  std::vector<FunctionLibraryRuntime::Handle> functions;
+  const auto needed = [&] {
+    const bool each = lanes == 0 || optimizer->may_keep_state_in_kernels();
+    const int leaders = optimizer->shares() ? 1 : 0;
+    return each ? program->replicas : std::min(program->replicas, lanes + leaders);
+  };
+  while (functions.empty() || static_cast<int>(functions.size()) < needed()) {
     // Instances with the same state handle are one, with one set of kernels.
-    options.state_handle = tensorflow::strings::StrCat("ipu_", ordinal, "_replica_", r);
+    options.state_handle =
+        tensorflow::strings::StrCat("ipu_", ordinal, "_instance_", functions.size());
+    FunctionLibraryRuntime::Handle handle;
     TF_RETURN_IF_ERROR(
-        runtime->Instantiate(program->entry, tensorflow::AttrSlice(), options, &replicas[r]));
+        runtime->Instantiate(program->entry, tensorflow::AttrSlice(), options, &handle));
+    functions.push_back(handle);
   }
   auto handles = std::make_shared<VariableHandles>(program->replicas);
   *loaded = {std::move(program),
              runtime,
-             std::move(replicas),
+             lanes,
+             std::move(functions),
              optimizer->shares(),
              optimizer->shared_variables(),
              std::move(handles),
@@ -554,8 +584,14 @@ Status LoadProgramInClone(std::shared_ptr<const Program> program, int ordinal,
   return tensorflow::OkStatus();
 }
 
+FunctionLibraryRuntime::Handle LoadedProgram::FunctionOf(size_t replica) const {
+  if (static_cast<int>(functions.size()) == program->replicas) return functions[replica];
+  if (!shares) return functions[replica % lanes];
+  return functions[replica == 0 ? 0 : 1 + replica % lanes];
+}
+
 void UnloadProgram(const LoadedProgram& loaded) {
-  for (const FunctionLibraryRuntime::Handle handle : loaded.replicas) {
+  for (const FunctionLibraryRuntime::Handle handle : loaded.functions) {
     loaded.runtime->ReleaseHandle(handle).IgnoreError();
   }
 }

@@ -20,10 +20,13 @@ namespace tensorflow_ipu {
 struct LoadedProgram {
   std::shared_ptr<const Program> program;
   tensorflow::FunctionLibraryRuntime* runtime;
-  // One instance for each replica, with kernels of its own. Replicas run at the same time, and
-  // some of TensorFlow's kernels, such as a convolution fused with the addition after it, keep
-  // state in the kernel between the steps of `Compute`.
-  std::vector<tensorflow::FunctionLibraryRuntime::Handle> replicas;
+  // Replicas that run at the same time (engine/turns.h), or 0 if all do.
+  int lanes;
+  // One instance for each lane, and if it shares one for replica 0; or one for each replica. Some
+  // of TensorFlow's kernels, such as a convolution fused with the addition after it, keep state in
+  // the kernel during `Compute`. So no two replicas that run at the same time have the same
+  // kernels; nor have any, where kernels may keep state for longer.
+  std::vector<tensorflow::FunctionLibraryRuntime::Handle> functions;
   // Whether replica 0 computes for all of them what is equal on all.
   bool shares = false;
   // Arguments that are variables which all replicas have one of.
@@ -32,10 +35,13 @@ struct LoadedProgram {
   std::shared_ptr<VariableHandles> handles;
   // What `runtime` is part of, if the program has one of its own.
   std::shared_ptr<const void> owned;
+
+  // The instance that a replica runs.
+  tensorflow::FunctionLibraryRuntime::Handle FunctionOf(size_t replica) const;
 };
 
-// Instantiates `program` for device `ordinal` on the host's CPU device, once for each replica.
-// TensorFlow's graph optimizers run once for all of them. `aliases` has for each argument the first
+// Instantiates `program` for device `ordinal` on the host's CPU device. TensorFlow's graph
+// optimizers run once for all instances. `aliases` has for each argument the first
 // one that is the same variable, or itself.
 tensorflow::Status LoadProgram(std::shared_ptr<const Program> program, int ordinal,
                                const std::vector<int>& aliases, size_t num_outputs,

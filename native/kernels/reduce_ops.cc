@@ -1,10 +1,13 @@
 // The collectives that reduce: cross_replica_sum and reduce_scatter.
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/container/inlined_vector.h"
 #include "kernels/collective_kernel.h"
 #include "kernels/reduction.h"
+#include "kernels/split_collective_ops.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -29,6 +32,54 @@ Pointers PointersTo(Collective::Inputs inputs) {
   return pointers;
 }
 
+// The reduction of parts that come one after the other. It has one buffer, but for 16-bit floats.
+class ReducedParts : public Accumulation {
+ public:
+  ReducedParts(Reduction reduction, int size) : reduction_(reduction), size_(size) {}
+
+  Status Add(Part part, OpKernelContext* ctx) override {
+    ++added_;
+    if (added_ == 1) {
+      first_ = std::move(part);
+      return tensorflow::OkStatus();
+    }
+    const bool begins = added_ == 2, ends = added_ == size_;
+    const Tensor input = part.tensor;
+    const tensorflow::DataType type = ends ? input.dtype() : PartialType(input.dtype());
+    Tensor output;
+    if (!begins && partial_.dtype() == type) {
+      output = partial_;
+    } else if (begins && first_.is_owned && type == input.dtype()) {
+      output = first_.tensor;
+    } else {
+      TF_RETURN_IF_ERROR(ctx->allocate_temp(type, input.shape(), &output));
+    }
+    Pointers inputs;
+    if (begins) inputs.push_back(&first_.tensor);
+    inputs.push_back(&input);
+    ReduceOn(reduction_, begins ? nullptr : &partial_, inputs, ends ? size_ : 0, &output,
+             ctx->device()->tensorflow_cpu_worker_threads());
+    first_ = Part();
+    partial_ = std::move(output);
+    return tensorflow::OkStatus();
+  }
+
+  // All members get the same buffer.
+  Status Give(int /*member*/, OpKernelContext* ctx) const override {
+    ctx->set_output(0, partial_);
+    return tensorflow::OkStatus();
+  }
+
+  const Tensor& result() const { return partial_; }
+
+ private:
+  const Reduction reduction_;
+  const int size_;
+  int added_ = 0;
+  Part first_;
+  Tensor partial_;  // of two parts or more; the result after the last
+};
+
 // All members get the same buffer. Kernels that work in place leave it alone as long as it has
 // several owners.
 class CrossReplicaSumOp : public CollectiveKernel {
@@ -51,6 +102,10 @@ class CrossReplicaSumOp : public CollectiveKernel {
     RunPart(inputs, members[0], &sum);
     for (OpKernelContext* member : members) member->set_output(0, sum);
     return tensorflow::OkStatus();
+  }
+
+  std::unique_ptr<Accumulation> Begin(int size) const override {
+    return std::make_unique<ReducedParts>(reduction_, size);
   }
 
   bool IsElementwise() const override { return true; }
@@ -153,6 +208,16 @@ REGISTER_OP("IpuCrossReplicaSum")
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
     .Doc("The sum or mean of a tensor over replicas, in groups; 0 means one group.");
 
+REGISTER_OP("IpuCrossReplicaSumStart")
+    .Input("input: T")
+    .Output("meeting: int64")
+    .Attr("T: {half, bfloat16, float, int8, uint8, int32, uint32, int64}")
+    .Attr("replica_group_size: int >= 0 = 0")
+    .Attr("mean: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(MeetingShape)
+    .Doc("Gives a replica's part of IpuCrossReplicaSum; IpuCollectiveFinish takes the result.");
+
 REGISTER_OP("IpuReduceScatter")
     .Input("input: T")
     .Output("output: T")
@@ -173,6 +238,8 @@ REGISTER_OP("IpuReduceScatter")
 
 REGISTER_REPLICA_OP("IpuCrossReplicaSum", CrossReplicaSumOp);
 REGISTER_REPLICA_OP("IpuReduceScatter", ReduceScatterOp);
+REGISTER_KERNEL_BUILDER(Name("IpuCrossReplicaSumStart").Device(tensorflow::DEVICE_CPU),
+                        CollectiveStartKernel<CrossReplicaSumOp>);
 
 #undef REGISTER_REPLICA_OP
 

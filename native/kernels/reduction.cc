@@ -127,14 +127,14 @@ struct LogicalOr : Whole {
   static bool Next(bool partial, bool x) { return partial || x; }
 };
 
-template <typename Op, typename T>
-void ReduceBlock(absl::Span<const Tensor* const> inputs, int64_t begin, int size, T* output) {
-  using Partial = typename PartialOf<T>::type;
-  Partial partial[kBlock];
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const T* input = static_cast<const T*>(inputs[i]->data()) + begin;
+// Adds elements of the inputs to partial results, which begin with the first if `begins`.
+template <typename Op, typename T, typename Partial>
+void AddBlock(absl::Span<const Tensor* const> inputs, int64_t begin, int size, bool begins,
+              Partial* partial) {
+  for (const Tensor* tensor : inputs) {
+    const T* input = static_cast<const T*>(tensor->data()) + begin;
     const auto pass = [&](int count) {
-      if (i == 0) {
+      if (begins) {
         for (int j = 0; j < count; ++j) partial[j] = Op::First(static_cast<Partial>(input[j]));
       } else {
         for (int j = 0; j < count; ++j) {
@@ -147,10 +147,26 @@ void ReduceBlock(absl::Span<const Tensor* const> inputs, int64_t begin, int size
     } else {
       pass(size);
     }
+    begins = false;
   }
+}
+
+template <typename Op, typename T>
+void ReduceBlock(absl::Span<const Tensor* const> inputs, int64_t begin, int size, T* output) {
+  typename PartialOf<T>::type partial[kBlock];
+  AddBlock<Op, T>(inputs, begin, size, /*begins=*/true, partial);
   for (int j = 0; j < size; ++j) {
     output[j] = static_cast<T>(Op::Last(partial[j], inputs.size()));
   }
+}
+
+// Calls `reduce` with ranges of blocks, on several threads if there are `workers`.
+template <typename F>
+void ForBlocks(int64_t blocks, size_t inputs,
+               const tensorflow::DeviceBase::CpuWorkerThreads* workers, const F& reduce) {
+  if (workers == nullptr || blocks == 1) return reduce(0, blocks);
+  const int64_t cost = static_cast<int64_t>(inputs) * kBlock * kCyclesPerElement;
+  workers->workers->ParallelFor(blocks, cost, reduce);
 }
 
 template <typename Op, typename T>
@@ -165,44 +181,76 @@ void ReduceRange(absl::Span<const Tensor* const> inputs, int64_t begin, int64_t 
       ReduceBlock<Op, T>(inputs, at, size, results + (at - begin));
     }
   };
-  if (workers == nullptr || blocks == 1) return reduce(0, blocks);
-  const int64_t cost = static_cast<int64_t>(inputs.size()) * kBlock * kCyclesPerElement;
-  workers->workers->ParallelFor(blocks, cost, reduce);
+  ForBlocks(blocks, inputs.size(), workers, reduce);
 }
 
-using ReduceFunction = void (*)(absl::Span<const Tensor* const>, int64_t, int64_t, Tensor*,
-                                const tensorflow::DeviceBase::CpuWorkerThreads*);
+template <typename Op, typename T>
+void ReduceRangeOn(const Tensor* before, absl::Span<const Tensor* const> inputs, size_t count,
+                   Tensor* output, const tensorflow::DeviceBase::CpuWorkerThreads* workers) {
+  using Partial = typename PartialOf<T>::type;
+  const auto* const partials =
+      before == nullptr ? nullptr : static_cast<const Partial*>(before->data());
+  const int64_t elements = output->NumElements();
+  const auto reduce = [&](int64_t first, int64_t last) {
+    for (int64_t block = first; block < last; ++block) {
+      const int64_t at = block * kBlock;
+      const int size = static_cast<int>(std::min<int64_t>(kBlock, elements - at));
+      Partial partial[kBlock];
+      if (partials != nullptr) std::copy_n(partials + at, size, partial);
+      AddBlock<Op, T>(inputs, at, size, /*begins=*/partials == nullptr, partial);
+      if (count == 0) {
+        std::copy_n(partial, size, static_cast<Partial*>(output->data()) + at);
+        continue;
+      }
+      T* const results = static_cast<T*>(output->data()) + at;
+      for (int j = 0; j < size; ++j) results[j] = static_cast<T>(Op::Last(partial[j], count));
+    }
+  };
+  ForBlocks((elements + kBlock - 1) / kBlock, inputs.size() + 1, workers, reduce);
+}
+
+struct Functions {
+  void (*whole)(absl::Span<const Tensor* const>, int64_t, int64_t, Tensor*,
+                const tensorflow::DeviceBase::CpuWorkerThreads*) = nullptr;
+  void (*on)(const Tensor*, absl::Span<const Tensor* const>, size_t, Tensor*,
+             const tensorflow::DeviceBase::CpuWorkerThreads*) = nullptr;
+};
+
+template <typename Op, typename T>
+Functions Of() {
+  return {ReduceRange<Op, T>, ReduceRangeOn<Op, T>};
+}
 
 template <typename Op>
-ReduceFunction OfNumbers(DataType type) {
+Functions OfNumbers(DataType type) {
   switch (type) {
     case tensorflow::DT_HALF:
-      return ReduceRange<Op, Eigen::half>;
+      return Of<Op, Eigen::half>();
     case tensorflow::DT_BFLOAT16:
-      return ReduceRange<Op, Eigen::bfloat16>;
+      return Of<Op, Eigen::bfloat16>();
     case tensorflow::DT_FLOAT:
-      return ReduceRange<Op, float>;
+      return Of<Op, float>();
     case tensorflow::DT_INT8:
-      return ReduceRange<Op, int8_t>;
+      return Of<Op, int8_t>();
     case tensorflow::DT_UINT8:
-      return ReduceRange<Op, uint8_t>;
+      return Of<Op, uint8_t>();
     case tensorflow::DT_INT32:
-      return ReduceRange<Op, int32_t>;
+      return Of<Op, int32_t>();
     case tensorflow::DT_UINT32:
-      return ReduceRange<Op, uint32_t>;
+      return Of<Op, uint32_t>();
     case tensorflow::DT_INT64:
-      return ReduceRange<Op, int64_t>;
+      return Of<Op, int64_t>();
     default:
-      return nullptr;
+      return {};
   }
 }
 
 template <typename Op>
-ReduceFunction OfBooleans(DataType type) {
-  return type == tensorflow::DT_BOOL ? ReduceRange<Op, bool> : nullptr;
+Functions OfBooleans(DataType type) {
+  return type == tensorflow::DT_BOOL ? Of<Op, bool>() : Functions();
 }
 
-ReduceFunction Find(Reduction reduction, DataType type) {
+Functions Find(Reduction reduction, DataType type) {
   switch (reduction) {
     case Reduction::kAdd:
       return OfNumbers<Add>(type);
@@ -221,7 +269,7 @@ ReduceFunction Find(Reduction reduction, DataType type) {
     case Reduction::kLogicalOr:
       return OfBooleans<LogicalOr>(type);
     default:
-      return nullptr;
+      return {};
   }
 }
 
@@ -248,13 +296,25 @@ tensorflow::Status ReductionFromName(const std::string& name, Reduction* reducti
 }
 
 bool IsReductionOf(Reduction reduction, DataType type) {
-  return reduction == Reduction::kLocal || Find(reduction, type) != nullptr;
+  return reduction == Reduction::kLocal || Find(reduction, type).whole != nullptr;
 }
 
 void Reduce(Reduction reduction, absl::Span<const Tensor* const> inputs, int64_t begin, int64_t end,
             Tensor* output, const tensorflow::DeviceBase::CpuWorkerThreads* workers) {
   if (begin >= end) return;
-  Find(reduction, output->dtype())(inputs, begin, end, output, workers);
+  Find(reduction, output->dtype()).whole(inputs, begin, end, output, workers);
+}
+
+DataType PartialType(DataType type) {
+  const bool is_half = type == tensorflow::DT_HALF || type == tensorflow::DT_BFLOAT16;
+  return is_half ? tensorflow::DT_FLOAT : type;
+}
+
+void ReduceOn(Reduction reduction, const Tensor* before, absl::Span<const Tensor* const> inputs,
+              size_t count, Tensor* output,
+              const tensorflow::DeviceBase::CpuWorkerThreads* workers) {
+  if (output->NumElements() == 0) return;
+  Find(reduction, inputs[0]->dtype()).on(before, inputs, count, output, workers);
 }
 
 }  // namespace tensorflow_ipu

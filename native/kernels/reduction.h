@@ -29,6 +29,17 @@ void Reduce(Reduction reduction, absl::Span<const tensorflow::Tensor* const> inp
             int64_t end, tensorflow::Tensor* output,
             const tensorflow::DeviceBase::CpuWorkerThreads* workers);
 
+// What a reduction has come to after some of its inputs: 16-bit floats are in float32.
+tensorflow::DataType PartialType(tensorflow::DataType type);
+
+// Goes on with a reduction: adds `inputs` to `before`, which is null at the beginning. Writes to
+// `output` what it has come to; or if all `count` inputs have been added (else 0), the result, in
+// the type of the inputs. `output` may have the buffer of `before` or of an input that has its
+// type. The bits are those of Reduce.
+void ReduceOn(Reduction reduction, const tensorflow::Tensor* before,
+              absl::Span<const tensorflow::Tensor* const> inputs, size_t count,
+              tensorflow::Tensor* output, const tensorflow::DeviceBase::CpuWorkerThreads* workers);
+
 }  // namespace tensorflow_ipu
 
 #endif  // TENSORFLOW_IPU_KERNELS_REDUCTION_H_

@@ -1,0 +1,138 @@
+#include "engine/split_collectives.h"
+
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/node_def_builder.h"
+#include "tensorflow/core/graph/graph.h"
+
+namespace tensorflow_ipu {
+
+using tensorflow::Edge;
+using tensorflow::FunctionDef;
+using tensorflow::Graph;
+using tensorflow::Node;
+using tensorflow::NodeDef;
+using tensorflow::Status;
+
+namespace {
+
+constexpr char kFinish[] = "IpuCollectiveFinish";
+
+// The attribute with the size of the groups, of ops that are split.
+const std::string* GroupAttribute(const std::string& op) {
+  static const auto* attributes = new std::unordered_map<std::string, std::string>{
+      {"IpuCrossReplicaSum", "replica_group_size"}};
+  const auto found = attributes->find(op);
+  return found == attributes->end() ? nullptr : &found->second;
+}
+
+// A group of one needs nobody.
+bool IsSplit(const NodeDef& node) {
+  const std::string* group = GroupAttribute(node.op());
+  return group != nullptr && node.attr().at(*group).i() != 1;
+}
+
+std::string StartOp(const NodeDef& node) { return absl::StrCat(node.op(), "Start"); }
+
+std::string FinishName(const std::string& name) { return absl::StrCat(name, "/finish"); }
+
+NodeDef FinishOf(const NodeDef& node) {
+  NodeDef finish;
+  finish.set_name(FinishName(node.name()));
+  finish.set_op(kFinish);
+  finish.set_device(node.device());
+  (*finish.mutable_attr())["T"] = node.attr().at("T");
+  if (node.has_experimental_debug_info()) {
+    *finish.mutable_experimental_debug_info() = node.experimental_debug_info();
+  }
+  return finish;
+}
+
+Status Split(Graph* graph, Node* node) {
+  NodeDef start_def = node->def();
+  start_def.set_op(StartOp(start_def));
+  Status status;
+  Node* start = graph->AddNode(std::move(start_def), &status);
+  TF_RETURN_IF_ERROR(status);
+  Node* finish = graph->AddNode(FinishOf(node->def()), &status);
+  TF_RETURN_IF_ERROR(status);
+  for (Node* half : {start, finish}) half->set_assigned_device_name(node->assigned_device_name());
+  for (const Edge* edge : node->in_edges()) {
+    graph->AddEdge(edge->src(), edge->src_output(), start, edge->dst_input());
+  }
+  graph->AddEdge(start, 0, finish, 0);
+  const std::vector<const Edge*> edges(node->out_edges().begin(), node->out_edges().end());
+  for (const Edge* edge : edges) {
+    Node* const user = edge->dst();
+    const int input = edge->dst_input();
+    if (edge->IsControlEdge()) {
+      graph->AddControlEdge(start, user);
+    } else {
+      graph->RemoveEdge(edge);
+      graph->AddEdge(finish, 0, user, input);
+    }
+  }
+  graph->RemoveNode(node);
+  return tensorflow::OkStatus();
+}
+
+// The name of the node that a reference to a result of a function's node is to.
+std::string NameOf(const std::string& reference) {
+  return reference.substr(0, reference.find(':'));
+}
+
+// Splits the collectives of a function. Returns whether there were any.
+bool Split(FunctionDef* function) {
+  std::vector<NodeDef> finishes;
+  std::unordered_set<std::string> split;
+  for (NodeDef& node : *function->mutable_node_def()) {
+    if (!IsSplit(node)) continue;
+    NodeDef finish = FinishOf(node);
+    finish.add_input(absl::StrCat(node.name(), ":meeting:0"));
+    finishes.push_back(std::move(finish));
+    split.insert(node.name());
+    node.set_op(StartOp(node));
+  }
+  if (split.empty()) return false;
+  // References to control are to other names: of these, `split` has none.
+  const auto redirect = [&split](std::string* reference) {
+    if (split.count(NameOf(*reference)) == 0) return;
+    *reference = absl::StrCat(FinishName(NameOf(*reference)), ":output:0");
+  };
+  for (NodeDef& node : *function->mutable_node_def()) {
+    for (std::string& input : *node.mutable_input()) redirect(&input);
+  }
+  for (auto& [name, result] : *function->mutable_ret()) redirect(&result);
+  // TensorFlow drops ops that no end of a function waits for.
+  for (auto& [name, node] : *function->mutable_control_ret()) {
+    if (split.count(node) > 0) node = FinishName(node);
+  }
+  for (NodeDef& finish : finishes) *function->add_node_def() = std::move(finish);
+  return true;
+}
+
+}  // namespace
+
+Status SplitCollectives(Graph* graph) {
+  std::vector<Node*> nodes;
+  for (Node* node : graph->op_nodes()) {
+    if (IsSplit(node->def())) nodes.push_back(node);
+  }
+  for (Node* node : nodes) TF_RETURN_IF_ERROR(Split(graph, node));
+  return tensorflow::OkStatus();
+}
+
+Status SplitCollectives(tensorflow::FunctionLibraryDefinition* library) {
+  for (const std::string& name : library->ListFunctionNames()) {
+    FunctionDef function = *library->Find(name);
+    if (Split(&function)) TF_RETURN_IF_ERROR(library->ReplaceFunction(name, function));
+  }
+  return tensorflow::OkStatus();
+}
+
+}  // namespace tensorflow_ipu

@@ -1,0 +1,24 @@
+// Splits collectives into a part that gives and a part that takes.
+#ifndef TENSORFLOW_IPU_ENGINE_SPLIT_COLLECTIVES_H_
+#define TENSORFLOW_IPU_ENGINE_SPLIT_COLLECTIVES_H_
+
+#include "tensorflow/core/framework/function.h"
+#include "tensorflow/core/graph/graph.h"
+#include "tensorflow/core/platform/status.h"
+
+namespace tensorflow_ipu {
+
+// Replaces each collective that adds up what replicas give by two ops. The first, `...Start`, has
+// its name, inputs and place in the order of collectives: the replica gives its part and goes on.
+// The second, `IpuCollectiveFinish`, has its result. So a replica comes to the end of its backward
+// pass without the others. Ops that come after the collective by a control edge come after the
+// first: they can tell no difference, as a collective has no effect but its result.
+//
+// For graphs that are optimized: no graph optimizer knows these ops. Collectives with other
+// processes cannot be split.
+tensorflow::Status SplitCollectives(tensorflow::Graph* graph);
+tensorflow::Status SplitCollectives(tensorflow::FunctionLibraryDefinition* library);
+
+}  // namespace tensorflow_ipu
+
+#endif  // TENSORFLOW_IPU_ENGINE_SPLIT_COLLECTIVES_H_

@@ -1,0 +1,56 @@
+// Which replicas of a launch run, and which wait for their turn.
+#ifndef TENSORFLOW_IPU_ENGINE_TURNS_H_
+#define TENSORFLOW_IPU_ENGINE_TURNS_H_
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "tensorflow/core/platform/mutex.h"
+#include "tensorflow/core/platform/status.h"
+
+namespace tensorflow_ipu {
+
+// Decides how many of `num_replicas` replicas run at a time: as many as the process has cores, or
+// as the environment variable TENSORFLOW_IPU_REPLICAS_AT_ONCE says. Sets `lanes` to 0 if all run at
+// once, each on as many threads as it can use.
+tensorflow::Status ChooseLanes(int num_replicas, int* lanes);
+
+// Lanes of one launch. Replica r belongs to lane r mod L, and one thread at most runs a lane. A
+// replica keeps its lane as long as it has something to do. When all that it has left waits (for
+// other replicas, or for a feed), the lowest replica of the lane that can go on is next.
+//
+// All work of a replica comes here as tasks of its executor's runner: kernels that wait give their
+// threads back, and what follows them is a task again. So no thread waits here. Thread-safe.
+class Turns : public std::enable_shared_from_this<Turns> {
+ public:
+  using Task = std::function<void()>;
+  using Runner = std::function<void(Task)>;
+
+  // The threads are those of `pool`.
+  Turns(int num_replicas, int lanes, Runner pool);
+
+  // The runner for a replica. Keeps this alive.
+  Runner RunnerOf(int replica);
+
+ private:
+  struct Lane {
+    tensorflow::mutex mu;
+    // Of each replica of the lane, in the order of the replicas.
+    std::vector<std::deque<Task>> tasks TF_GUARDED_BY(mu);
+    size_t active TF_GUARDED_BY(mu) = 0;
+    bool has_thread TF_GUARDED_BY(mu) = false;
+  };
+
+  void Add(Lane* lane, size_t place, Task task);
+  static void Run(Lane* lane);
+  static bool Next(Lane* lane, Task* task) TF_EXCLUSIVE_LOCKS_REQUIRED(lane->mu);
+
+  const Runner pool_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+};
+
+}  // namespace tensorflow_ipu
+
+#endif  // TENSORFLOW_IPU_ENGINE_TURNS_H_

@@ -1,0 +1,110 @@
+"""Tests of replicas that take turns: the same bits as all at once, and in which order they run."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tensorflow_ipu.api import loops
+from tensorflow_ipu.ops import replication_ops
+from tensorflow_ipu.ops.cross_replica_ops import cross_replica_mean, cross_replica_sum
+from tensorflow_ipu.ops.internal_ops import print_tensor
+from tests.support.programs import replicas
+
+COUNT = 8
+AT_ONCE = "TENSORFLOW_IPU_REPLICAS_AT_ONCE"
+TYPES = [tf.float16, tf.float32, tf.int8]
+
+
+def sum_in_order(rows: np.ndarray, dtype: tf.DType) -> np.ndarray:
+    """Returns the sum of rows, one after the other, of 16-bit floats in float32."""
+    partial = np.float32 if dtype.is_floating else dtype.as_numpy_dtype
+    total = rows[0].astype(partial)
+    for row in rows[1:]:
+        total = total + row.astype(partial)
+    return total.astype(dtype.as_numpy_dtype)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 8])
+@pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: dtype.name)
+def test_sums_are_taken_in_order(dtype, at_once, monkeypatch):
+    monkeypatch.setenv(AT_ONCE, str(at_once))
+    parts = replicas.rows(COUNT, [700], dtype)
+
+    def program() -> dict[str, tf.Tensor]:
+        own = replicas.own_row(parts)
+        total = cross_replica_sum(own)
+        # Of a result whose buffer the first sum still has, and of groups.
+        return {"all": total, "twice": cross_replica_sum(total), "pairs": cross_replica_sum(own, 2)}
+
+    results = replicas.run(COUNT, program)
+    total = sum_in_order(parts, dtype)
+    pairs = [sum_in_order(parts[pair], dtype) for pair in replicas.groups(COUNT, 2)]
+    for replica in range(COUNT):
+        np.testing.assert_array_equal(results["all"][replica], total)
+        np.testing.assert_array_equal(
+            results["twice"][replica], sum_in_order(np.stack([total] * COUNT), dtype)
+        )
+        np.testing.assert_array_equal(results["pairs"][replica], pairs[replica // 2])
+
+
+def training_steps() -> dict[str, tf.Tensor]:
+    """Trains weights on a row of each replica, with a mean in the middle of the forward pass."""
+    data = replicas.rows(COUNT, [4, 30], seed=1)
+
+    def step(weights: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        with tf.GradientTape() as tape:
+            tape.watch(weights)
+            values = tf.tanh(replicas.own_row(data) @ weights)
+            centered = values - cross_replica_mean(tf.reduce_mean(values, 0))
+            loss = tf.reduce_sum(centered**2)
+        gradient = tape.gradient(loss, weights)
+        return weights - 0.1 * cross_replica_sum(gradient), loss
+
+    start = tf.constant(replicas.rows(1, [30, 5], seed=2)[0])
+    weights, loss = loops.repeat(5, step, [start, tf.constant(0.0)])
+    return {"weights": weights, "loss": loss}
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+def test_turns_change_no_bits(at_once, monkeypatch):
+    monkeypatch.setenv(AT_ONCE, str(COUNT))
+    expected = replicas.run(COUNT, training_steps)
+    monkeypatch.setenv(AT_ONCE, str(at_once))
+    received = replicas.run(COUNT, training_steps)
+    for name in expected:
+        np.testing.assert_array_equal(received[name], expected[name])
+    np.testing.assert_array_equal(expected["weights"], expected["weights"][:1].repeat(COUNT, 0))
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_replica_gives_all_parts_before_next_begins(count, capfd, monkeypatch):
+    """One at a time. The last has its turn until its end, as it waits for nobody."""
+    monkeypatch.setenv(AT_ONCE, "1")
+
+    def mark(name: str, value: tf.Tensor) -> tf.Tensor:
+        with tf.control_dependencies([value]):
+            printed = print_tensor(replication_ops.replication_index(), name)
+        with tf.control_dependencies([printed]):
+            return tf.identity(value)
+
+    def program() -> tf.Tensor:
+        x = tf.cast(replication_ops.replication_index(), tf.float32)
+        given = [cross_replica_sum(mark("give", x)), cross_replica_sum(mark("give", x + 1))]
+        return mark("take", tf.add_n(given))
+
+    total = sum(range(count)) * 2 + count
+    np.testing.assert_array_equal(replicas.run(count, program), [total] * count)
+    printed = re.findall(r"^(give|take)\S*: (\d)$", capfd.readouterr().err, re.MULTILINE)
+    expected = [("give", str(r)) for r in range(count) for _ in range(2)]
+    assert printed == expected + [("take", str(r)) for r in [count - 1, *range(count - 1)]]
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "two", ""])
+def test_wrong_number_at_once_is_an_error(value, monkeypatch):
+    monkeypatch.setenv(AT_ONCE, value)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f'{AT_ONCE} is "{value}". Expected'):
+        replicas.run(2, lambda: cross_replica_sum(1.0))
