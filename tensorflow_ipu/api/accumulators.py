@@ -76,11 +76,13 @@ class Accumulator:
 
     Attributes:
         dtype: Type of the sum.
+        reads: Operations that have read the sum, in the order in which they were made.
     """
 
     def __init__(self, shape: Any, dtype: dtypes.DType, name: str) -> None:
         """Creates an accumulator that is zero when the program starts."""
         self.dtype = dtype
+        self.reads: list[ops.Operation] = []
         self._handle = program_variable(shape, dtype, name)
 
     @property
@@ -102,11 +104,18 @@ class Accumulator:
 
     def value(self) -> tensor_lib.Tensor:
         """Reads the sum."""
-        return gen_resource_variable_ops.read_variable_op(self._handle, self.dtype)
+        value = gen_resource_variable_ops.read_variable_op(self._handle, self.dtype)
+        self.reads.append(value.op)
+        return value
 
-    def reset(self) -> ops.Operation:
-        """Makes the sum zero again."""
-        return self.assign(array_ops.zeros_like(self.value()))
+    def reset(self, after: list[ops.Operation]) -> ops.Operation:
+        """Makes the sum zero again.
+
+        Args:
+            after: operations that come before it.
+        """
+        with ops.control_dependencies(after):
+            return self.assign(array_ops.zeros_like(self.value()))
 
 
 class SingleValue(Accumulator):
@@ -115,12 +124,14 @@ class SingleValue(Accumulator):
     def __init__(self, value: tensor_lib.Tensor) -> None:
         """Makes one of a value."""
         self.dtype = value.dtype
+        self.reads = []
         self._handle = value
 
     def value(self) -> tensor_lib.Tensor:
         """Returns the value."""
         return self._handle
 
-    def reset(self) -> ops.Operation:
+    def reset(self, after: list[ops.Operation]) -> ops.Operation:
         """Does nothing: the next mini-batch has a value of its own."""
+        del after
         return control_flow_ops.no_op()

@@ -156,9 +156,26 @@ class MiniBatches:
             return constant_op.constant(0)
 
     def _update_now(self, update: Callable[[], list[ops.Operation]]) -> list[ops.Operation]:
+        before = [len(total.reads) for total in self._accumulators]
         operations = update()
-        with ops.control_dependencies(operations):
-            return [*operations, *(total.reset() for total in self._accumulators)]
+        read = [total.reads[count:] for total, count in zip(self._accumulators, before)]
+        pairs = zip(self._accumulators, read)
+        return [*operations, *(total.reset(_last(reads, operations)) for total, reads in pairs)]
+
+
+def _last(reads: list[ops.Operation], update: list[ops.Operation]) -> list[ops.Operation]:
+    """Returns the operations after which an update no longer needs an accumulator.
+
+    A replica gives its gradients to the others long before it gets theirs. An accumulator that is
+    reset once it has been read takes no memory while its replica waits for the update.
+
+    Args:
+        reads: operations of the update that read the accumulator.
+        update: all operations of the update.
+    """
+    graph = ops.get_default_graph()
+    # When a function that the update calls has read it is not known here.
+    return reads if reads and all(read.graph is graph for read in reads) else update
 
 
 def _json(value: Mapping[str, Any]) -> attr_value_pb2.AttrValue:
