@@ -75,7 +75,7 @@ void CollectiveRendezvous::Meet(const Collective& collective, int replica, int g
 }
 
 Status CollectiveRendezvous::Give(const Collective& collective, int replica, int group_size,
-                                  OpKernelContext* ctx, Meeting* meeting) {
+                                  bool takes, OpKernelContext* ctx, Meeting* meeting) {
   std::shared_ptr<Gathering> gathering;
   Status status;
   {
@@ -88,6 +88,8 @@ Status CollectiveRendezvous::Give(const Collective& collective, int replica, int
       slot->arrived.push_back(replica);
       PopFullSlots();
       gathering = FindGathering(collective, group_size, *meeting);
+      if (!takes) gathering->Skip();
+      if (gathering->HaveAllCome()) gatherings_.erase({meeting->index, meeting->first});
     } else {
       aborted_ = Derived(status);
     }

@@ -46,12 +46,12 @@ class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRende
   };
 
   // `replica` has come to its next collective, gives its part, which is the input of `ctx`, and
-  // goes on. Sets `meeting` for Take.
-  tensorflow::Status Give(const Collective& collective, int replica, int group_size,
+  // goes on. Sets `meeting` for Take, which is next if the replica `takes` the result.
+  tensorflow::Status Give(const Collective& collective, int replica, int group_size, bool takes,
                           tensorflow::OpKernelContext* ctx, Meeting* meeting);
 
   // Calls `done` when all members of a group have given their parts, and the output of `ctx` or an
-  // error is set. Once for each member that has given its part.
+  // error is set. Once for each member that takes the result.
   void Take(const Meeting& meeting, int replica, tensorflow::OpKernelContext* ctx, Done done);
 
   // `replica` has ended well. An error if others have come to a collective that it did not: that

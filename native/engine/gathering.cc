@@ -53,6 +53,11 @@ bool Gathering::Wait(Waiter* waiter) {
   return true;
 }
 
+void Gathering::Skip() {
+  mutex_lock lock(mu_);
+  ++came_;
+}
+
 bool Gathering::HaveAllCome() {
   mutex_lock lock(mu_);
   return came_ == size_;

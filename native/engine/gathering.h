@@ -45,7 +45,10 @@ class Gathering {
   // Has a waiter go on with the result, or the error.
   void Serve(Waiter waiter);
 
-  // Whether all members have come for the result.
+  // A member will not come for the result.
+  void Skip();
+
+  // Whether all members have come for the result, or will not.
   bool HaveAllCome();
 
   // Takes out those who wait.

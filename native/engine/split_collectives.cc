@@ -23,21 +23,27 @@ namespace {
 
 constexpr char kFinish[] = "IpuCollectiveFinish";
 
-// The attribute with the size of the groups, of ops that are split.
+// The attribute with the size of the groups, of ops that are split; "" if all replicas are one.
 const std::string* GroupAttribute(const std::string& op) {
-  static const auto* attributes = new std::unordered_map<std::string, std::string>{
-      {"IpuCrossReplicaSum", "replica_group_size"}};
+  static const auto* attributes =
+      new std::unordered_map<std::string, std::string>{{"IpuCrossReplicaSum", "replica_group_size"},
+                                                       {"IpuReduceScatter", "replication_factor"},
+                                                       {"IpuAllGather", "replication_factor"},
+                                                       {"IpuReplicaBroadcast", ""}};
   const auto found = attributes->find(op);
   return found == attributes->end() ? nullptr : &found->second;
 }
 
 // A group of one needs nobody.
 bool IsSplit(const NodeDef& node) {
-  const std::string* group = GroupAttribute(node.op());
-  return group != nullptr && node.attr().at(*group).i() != 1;
+  const std::string* attribute = GroupAttribute(node.op());
+  if (attribute == nullptr) return false;
+  const auto group = node.attr().find(*attribute);
+  if (group != node.attr().end() && group->second.i() == 1) return false;
+  // A slice of a replica's own tensor needs nobody either.
+  const auto reduction = node.attr().find("op");
+  return reduction == node.attr().end() || reduction->second.s() != "COLLECTIVE_OP_LOCAL";
 }
-
-std::string StartOp(const NodeDef& node) { return absl::StrCat(node.op(), "Start"); }
 
 std::string FinishName(const std::string& name) { return absl::StrCat(name, "/finish"); }
 
@@ -53,13 +59,42 @@ NodeDef FinishOf(const NodeDef& node) {
   return finish;
 }
 
+// Whether replica 0 alone needs the result: in the graph of another one (engine/replica_graphs.h).
+bool IsForLeader(const Node& node) {
+  bool is_used = false;
+  for (const Edge* edge : node.out_edges()) {
+    if (edge->IsControlEdge()) continue;
+    const std::string& user = edge->dst()->type_string();
+    if (user != "IpuHollow" && user != "IpuFollow") return false;
+    is_used = true;
+  }
+  return is_used;
+}
+
+NodeDef StartOf(const NodeDef& node, bool takes) {
+  NodeDef start = node;
+  start.set_op(absl::StrCat(node.op(), "Start"));
+  (*start.mutable_attr())["takes"].set_b(takes);
+  return start;
+}
+
+// Stands for a result that nobody looks at.
+NodeDef HollowOf(const NodeDef& node) {
+  NodeDef hollow = FinishOf(node);
+  hollow.set_op("IpuHollow");
+  auto* attributes = hollow.mutable_attr();
+  (*attributes)["output_types"].mutable_list()->add_type(attributes->at("T").type());
+  (*attributes)["Tinputs"].mutable_list()->add_type(tensorflow::DT_INT64);
+  attributes->erase("T");
+  return hollow;
+}
+
 Status Split(Graph* graph, Node* node) {
-  NodeDef start_def = node->def();
-  start_def.set_op(StartOp(start_def));
+  const bool takes = !IsForLeader(*node);
   Status status;
-  Node* start = graph->AddNode(std::move(start_def), &status);
+  Node* start = graph->AddNode(StartOf(node->def(), takes), &status);
   TF_RETURN_IF_ERROR(status);
-  Node* finish = graph->AddNode(FinishOf(node->def()), &status);
+  Node* finish = graph->AddNode(takes ? FinishOf(node->def()) : HollowOf(node->def()), &status);
   TF_RETURN_IF_ERROR(status);
   for (Node* half : {start, finish}) half->set_assigned_device_name(node->assigned_device_name());
   for (const Edge* edge : node->in_edges()) {
@@ -86,7 +121,8 @@ std::string NameOf(const std::string& reference) {
   return reference.substr(0, reference.find(':'));
 }
 
-// Splits the collectives of a function. Returns whether there were any.
+// Splits the collectives of a function. Replicas share none of its values. Returns whether there
+// were any.
 bool Split(FunctionDef* function) {
   std::vector<NodeDef> finishes;
   std::unordered_set<std::string> split;
@@ -96,7 +132,7 @@ bool Split(FunctionDef* function) {
     finish.add_input(absl::StrCat(node.name(), ":meeting:0"));
     finishes.push_back(std::move(finish));
     split.insert(node.name());
-    node.set_op(StartOp(node));
+    node = StartOf(node, /*takes=*/true);
   }
   if (split.empty()) return false;
   // References to control are to other names: of these, `split` has none.

@@ -8,11 +8,12 @@
 
 namespace tensorflow_ipu {
 
-// Replaces each collective that adds up what replicas give by two ops. The first, `...Start`, has
-// its name, inputs and place in the order of collectives: the replica gives its part and goes on.
-// The second, `IpuCollectiveFinish`, has its result. So a replica comes to the end of its backward
-// pass without the others. Ops that come after the collective by a control edge come after the
-// first: they can tell no difference, as a collective has no effect but its result.
+// Replaces collectives whose result can be made as the parts of replicas come by two ops each. The
+// first, `...Start`, has its name, inputs and place in the order of collectives: the replica gives
+// its part and goes on. The second, `IpuCollectiveFinish`, has its result. So a replica comes to
+// the end of its backward pass without the others. Ops that come after the collective by a control
+// edge come after the first: they can tell no difference, as a collective has no effect but its
+// result.
 //
 // For graphs that are optimized: no graph optimizer knows these ops. Collectives with other
 // processes cannot be split.

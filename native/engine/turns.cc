@@ -34,55 +34,79 @@ Status ChooseLanes(int num_replicas, int* lanes) {
 }
 
 Turns::Turns(int num_replicas, int lanes, Runner pool) : pool_(std::move(pool)), lanes_(lanes) {
-  for (int i = 0; i < lanes; ++i) {
-    lanes_[i] = std::make_unique<Lane>();
-    mutex_lock lock(lanes_[i]->mu);
-    lanes_[i]->tasks.resize((num_replicas - i + lanes - 1) / lanes);
-  }
+  for (int i = 0; i < lanes; ++i) lanes_[i].tasks.resize((num_replicas - i + lanes - 1) / lanes);
 }
 
 Turns::Runner Turns::RunnerOf(int replica) {
-  const int count = static_cast<int>(lanes_.size());
-  return [self = shared_from_this(), lane = lanes_[replica % count].get(),
-          place = replica / count](Task task) { self->Add(lane, place, std::move(task)); };
+  return [self = shared_from_this(), replica](Task task) { self->Add(replica, std::move(task)); };
 }
 
-void Turns::Add(Lane* lane, size_t place, Task task) {
+void Turns::Add(int replica, Task task) {
+  std::vector<int> woken;
   {
-    mutex_lock lock(lane->mu);
-    lane->tasks[place].push_back(std::move(task));
-    if (lane->has_thread) return;
-    lane->has_thread = true;
+    mutex_lock lock(mu_);
+    TasksOf(replica).push_back(std::move(task));
+    if (lanes_[replica % Count()].has_thread) return;
+    woken = Wake();
   }
-  pool_([self = shared_from_this(), lane] { Run(lane); });
+  Start(woken);
 }
 
-void Turns::Run(Lane* lane) {
+void Turns::Start(const std::vector<int>& lanes) {
+  for (const int lane : lanes) {
+    pool_([self = shared_from_this(), lane] { self->Run(lane); });
+  }
+}
+
+void Turns::Run(int lane) {
   for (;;) {
     Task task;
+    std::vector<int> woken;
     {
-      mutex_lock lock(lane->mu);
-      if (!Next(lane, &task)) {
-        lane->has_thread = false;
-        return;
+      mutex_lock lock(mu_);
+      Lane& own = lanes_[lane];
+      const int before = own.active;
+      const int next = Next(lane);
+      own.has_thread = next >= 0;
+      if (own.has_thread) {
+        own.active = next;
+        std::deque<Task>& tasks = TasksOf(next);
+        task = std::move(tasks.front());
+        tasks.pop_front();
       }
+      if (next != before) woken = Wake();
     }
+    Start(woken);
+    if (task == nullptr) return;
     task();
   }
 }
 
-// Takes the task that is next. Returns false if there is none.
-bool Turns::Next(Lane* lane, Task* task) {
-  std::vector<std::deque<Task>>& tasks = lane->tasks;
-  if (tasks[lane->active].empty()) {
-    const auto found = std::find_if(tasks.begin(), tasks.end(),
-                                    [](const std::deque<Task>& own) { return !own.empty(); });
-    if (found == tasks.end()) return false;
-    lane->active = found - tasks.begin();
+int Turns::Next(int lane) {
+  if (lanes_[lane].has_thread && !TasksOf(lanes_[lane].active).empty()) return lanes_[lane].active;
+  const auto& tasks = lanes_[lane].tasks;
+  const auto found = std::find_if(tasks.begin(), tasks.end(),
+                                  [](const std::deque<Task>& own) { return !own.empty(); });
+  if (found == tasks.end()) return -1;
+  const int replica = static_cast<int>(found - tasks.begin()) * Count() + lane;
+  // The lane with the lowest replica that runs never waits, so one always goes on.
+  const bool may_begin = std::all_of(lanes_.begin(), lanes_.end(), [&](const Lane& other) {
+    return !other.has_thread || &other == &lanes_[lane] || other.active + Count() >= replica;
+  });
+  return may_begin ? replica : -1;
+}
+
+std::vector<int> Turns::Wake() {
+  std::vector<int> woken;
+  for (int lane = 0; lane < Count(); ++lane) {
+    if (lanes_[lane].has_thread) continue;
+    const int next = Next(lane);
+    if (next < 0) continue;
+    lanes_[lane].has_thread = true;
+    lanes_[lane].active = next;
+    woken.push_back(lane);
   }
-  *task = std::move(tasks[lane->active].front());
-  tasks[lane->active].pop_front();
-  return true;
+  return woken;
 }
 
 }  // namespace tensorflow_ipu

@@ -19,7 +19,8 @@ tensorflow::Status ChooseLanes(int num_replicas, int* lanes);
 
 // Lanes of one launch. Replica r belongs to lane r mod L, and one thread at most runs a lane. A
 // replica keeps its lane as long as it has something to do. When all that it has left waits (for
-// other replicas, or for a feed), the lowest replica of the lane that can go on is next.
+// other replicas, or for a feed), the lowest replica of the lane that can go on is next. It does
+// not begin while another lane runs a much lower one: what it gives before that would be kept.
 //
 // All work of a replica comes here as tasks of its executor's runner: kernels that wait give their
 // threads back, and what follows them is a task again. So no thread waits here. Thread-safe.
@@ -36,19 +37,27 @@ class Turns : public std::enable_shared_from_this<Turns> {
 
  private:
   struct Lane {
-    tensorflow::mutex mu;
     // Of each replica of the lane, in the order of the replicas.
-    std::vector<std::deque<Task>> tasks TF_GUARDED_BY(mu);
-    size_t active TF_GUARDED_BY(mu) = 0;
-    bool has_thread TF_GUARDED_BY(mu) = false;
+    std::vector<std::deque<Task>> tasks;
+    int active = 0;  // the replica that runs, if there is a thread
+    bool has_thread = false;
   };
 
-  void Add(Lane* lane, size_t place, Task task);
-  static void Run(Lane* lane);
-  static bool Next(Lane* lane, Task* task) TF_EXCLUSIVE_LOCKS_REQUIRED(lane->mu);
+  void Add(int replica, Task task);
+  void Run(int lane);
+  int Count() const { return static_cast<int>(lanes_.size()); }
+  std::deque<Task>& TasksOf(int replica) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return lanes_[replica % Count()].tasks[replica / Count()];
+  }
+  // The replica of a lane that is next, or -1.
+  int Next(int lane) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Gives threads to lanes that have none and can go on. Returns these lanes.
+  std::vector<int> Wake() TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Start(const std::vector<int>& lanes);
 
   const Runner pool_;
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  tensorflow::mutex mu_;
+  std::vector<Lane> lanes_;
 };
 
 }  // namespace tensorflow_ipu

@@ -62,15 +62,17 @@ template <typename Kernel>
 class CollectiveStartKernel : public tensorflow::OpKernel {
  public:
   explicit CollectiveStartKernel(tensorflow::OpKernelConstruction* ctx)
-      : OpKernel(ctx), collective_(ctx) {}
+      : OpKernel(ctx), collective_(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("takes", &takes_));
+  }
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
     LaunchContext* launch = LaunchContext::From(ctx);
     int size;
     OP_REQUIRES_OK(ctx, collective_.GroupSize(launch, &size));
     CollectiveRendezvous::Meeting meeting;
-    OP_REQUIRES_OK(ctx,
-                   launch->rendezvous().Give(collective_, launch->replica(), size, ctx, &meeting));
+    OP_REQUIRES_OK(ctx, launch->rendezvous().Give(collective_, launch->replica(), size, takes_, ctx,
+                                                  &meeting));
     tensorflow::Tensor* output = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, tensorflow::TensorShape({2}), &output));
     output->vec<int64_t>()(0) = meeting.index;
@@ -79,6 +81,7 @@ class CollectiveStartKernel : public tensorflow::OpKernel {
 
  private:
   const Kernel collective_;
+  bool takes_;
 };
 
 }  // namespace tensorflow_ipu

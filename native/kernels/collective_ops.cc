@@ -1,9 +1,12 @@
 // The collectives that move data between replicas, and what replicas can know of each other.
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "kernels/collective_kernel.h"
+#include "kernels/split_collective_ops.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -57,6 +60,53 @@ class AssumeEqualOp : public OpKernel {
   void Compute(OpKernelContext* ctx) override { ctx->set_output(0, ctx->input(0)); }
 };
 
+// A buffer with the parts one after the other.
+class GatheredParts : public Accumulation {
+ public:
+  explicit GatheredParts(int size) : size_(size) {}
+
+  Status Add(Part part, OpKernelContext* ctx) override {
+    const Tensor& tensor = part.tensor;
+    if (added_ == 0) {
+      TensorShape shape = tensor.shape();
+      shape.InsertDim(0, size_);
+      TF_RETURN_IF_ERROR(ctx->allocate_temp(tensor.dtype(), shape, &gathered_));
+    }
+    const size_t bytes = tensor.TotalBytes();
+    if (bytes > 0) std::memcpy(Bytes(&gathered_) + added_ * bytes, Bytes(tensor), bytes);
+    ++added_;
+    return tensorflow::OkStatus();
+  }
+
+  Status Give(int /*member*/, OpKernelContext* ctx) const override {
+    ctx->set_output(0, gathered_);
+    return tensorflow::OkStatus();
+  }
+
+ private:
+  const int size_;
+  int added_ = 0;
+  Tensor gathered_;
+};
+
+// The first part. The others are not used.
+class BroadcastPart : public Accumulation {
+ public:
+  Status Add(Part part, OpKernelContext* /*ctx*/) override {
+    if (added_++ == 0) first_ = std::move(part.tensor);
+    return tensorflow::OkStatus();
+  }
+
+  Status Give(int /*member*/, OpKernelContext* ctx) const override {
+    ctx->set_output(0, first_);
+    return tensorflow::OkStatus();
+  }
+
+ private:
+  int added_ = 0;
+  Tensor first_;
+};
+
 // All members get the same buffer, with the inputs one after the other.
 class AllGatherOp : public CollectiveKernel {
  public:
@@ -76,6 +126,10 @@ class AllGatherOp : public CollectiveKernel {
     for (OpKernelContext* member : members) member->set_output(0, gathered);
     return tensorflow::OkStatus();
   }
+
+  std::unique_ptr<Accumulation> Begin(int size) const override {
+    return std::make_unique<GatheredParts>(size);
+  }
 };
 
 // Replica 0 of each group gives its tensor to all.
@@ -86,6 +140,10 @@ class BroadcastOp : public CollectiveKernel {
   Status Run(Inputs inputs, int /*first*/, Members members) const override {
     for (OpKernelContext* member : members) member->set_output(0, inputs[0]);
     return tensorflow::OkStatus();
+  }
+
+  std::unique_ptr<Accumulation> Begin(int /*size*/) const override {
+    return std::make_unique<BroadcastPart>();
   }
 
   Extent Needed(const Tensor& given, int from, MemberRange to, int size) const override {
@@ -238,6 +296,25 @@ REGISTER_OP("IpuAllGather")
     .SetShapeFn(AllGatherShape)
     .Doc("The tensors of all replicas of a group, stacked.");
 
+REGISTER_OP("IpuReplicaBroadcastStart")
+    .Input("input: T")
+    .Output("meeting: int64")
+    .Attr("takes: bool = true")
+    .Attr("T: " IPU_TYPES)
+    .SetIsStateful()
+    .SetShapeFn(MeetingShape)
+    .Doc("Gives a replica's part of IpuReplicaBroadcast; IpuCollectiveFinish takes the result.");
+
+REGISTER_OP("IpuAllGatherStart")
+    .Input("input: T")
+    .Output("meeting: int64")
+    .Attr("takes: bool = true")
+    .Attr("T: " IPU_TYPES)
+    .Attr("replication_factor: int >= 1")
+    .SetIsStateful()
+    .SetShapeFn(MeetingShape)
+    .Doc("Gives a replica's part of IpuAllGather; IpuCollectiveFinish takes the result.");
+
 REGISTER_OP("IpuAllToAll")
     .Input("input: T")
     .Output("output: T")
@@ -259,6 +336,10 @@ REGISTER_REPLICA_OP("IpuAssumeEqualAcrossReplicas", AssumeEqualOp);
 REGISTER_REPLICA_OP("IpuReplicaBroadcast", BroadcastOp);
 REGISTER_REPLICA_OP("IpuAllGather", AllGatherOp);
 REGISTER_REPLICA_OP("IpuAllToAll", AllToAllOp);
+REGISTER_KERNEL_BUILDER(Name("IpuReplicaBroadcastStart").Device(tensorflow::DEVICE_CPU),
+                        CollectiveStartKernel<BroadcastOp>);
+REGISTER_KERNEL_BUILDER(Name("IpuAllGatherStart").Device(tensorflow::DEVICE_CPU),
+                        CollectiveStartKernel<AllGatherOp>);
 
 #undef REGISTER_REPLICA_OP
 

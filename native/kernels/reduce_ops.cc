@@ -121,6 +121,40 @@ class CrossReplicaSumOp : public CollectiveKernel {
 
 int64_t SliceSize(int64_t elements, int replicas) { return (elements + replicas - 1) / replicas; }
 
+char* Bytes(const Tensor& tensor) { return static_cast<char*>(tensor.data()); }
+
+void CopyElements(const Tensor& from, int64_t begin, int64_t end, Tensor* to) {
+  const int64_t width = tensorflow::DataTypeSize(from.dtype());
+  std::copy(Bytes(from) + begin * width, Bytes(from) + end * width, Bytes(*to));
+}
+
+// Zeros from element `begin` on. Zero is all bits zero, whatever the type.
+void Pad(int64_t begin, Tensor* tensor) {
+  const int64_t width = tensorflow::DataTypeSize(tensor->dtype());
+  std::fill(Bytes(*tensor) + begin * width, Bytes(*tensor) + tensor->TotalBytes(), 0);
+}
+
+// The same, of which each member gets a slice.
+class ScatteredParts : public ReducedParts {
+ public:
+  ScatteredParts(Reduction reduction, int size) : ReducedParts(reduction, size), size_(size) {}
+
+  Status Give(int member, OpKernelContext* ctx) const override {
+    const int64_t elements = result().NumElements();
+    const int64_t size = SliceSize(elements, size_);
+    Tensor* slice = nullptr;
+    TF_RETURN_IF_ERROR(ctx->allocate_output(0, TensorShape({size}), &slice));
+    const int64_t begin = std::min<int64_t>(member * size, elements);
+    const int64_t end = std::min<int64_t>(begin + size, elements);
+    CopyElements(result(), begin, end, slice);
+    Pad(end - begin, slice);
+    return tensorflow::OkStatus();
+  }
+
+ private:
+  const int size_;
+};
+
 class ReduceScatterOp : public CollectiveKernel {
  public:
   explicit ReduceScatterOp(OpKernelConstruction* ctx) : CollectiveKernel(ctx) {
@@ -158,6 +192,10 @@ class ReduceScatterOp : public CollectiveKernel {
     return tensorflow::OkStatus();
   }
 
+  std::unique_ptr<Accumulation> Begin(int size) const override {
+    return std::make_unique<ScatteredParts>(reduction_, size);
+  }
+
   Extent Needed(const Tensor& given, int /*from*/, MemberRange to, int size) const override {
     if (reduction_ == Reduction::kLocal) return {};
     const int64_t elements = given.NumElements();
@@ -169,19 +207,6 @@ class ReduceScatterOp : public CollectiveKernel {
   }
 
  private:
-  static char* Bytes(const Tensor& tensor) { return static_cast<char*>(tensor.data()); }
-
-  static void CopyElements(const Tensor& from, int64_t begin, int64_t end, Tensor* to) {
-    const int64_t width = tensorflow::DataTypeSize(from.dtype());
-    std::copy(Bytes(from) + begin * width, Bytes(from) + end * width, Bytes(*to));
-  }
-
-  // Zeros from element `begin` on. Zero is all bits zero, whatever the type.
-  static void Pad(int64_t begin, Tensor* tensor) {
-    const int64_t width = tensorflow::DataTypeSize(tensor->dtype());
-    std::fill(Bytes(*tensor) + begin * width, Bytes(*tensor) + tensor->TotalBytes(), 0);
-  }
-
   Reduction reduction_;
 };
 
@@ -211,6 +236,7 @@ REGISTER_OP("IpuCrossReplicaSum")
 REGISTER_OP("IpuCrossReplicaSumStart")
     .Input("input: T")
     .Output("meeting: int64")
+    .Attr("takes: bool = true")
     .Attr("T: {half, bfloat16, float, int8, uint8, int32, uint32, int64}")
     .Attr("replica_group_size: int >= 0 = 0")
     .Attr("mean: bool = false")
@@ -218,19 +244,34 @@ REGISTER_OP("IpuCrossReplicaSumStart")
     .SetShapeFn(MeetingShape)
     .Doc("Gives a replica's part of IpuCrossReplicaSum; IpuCollectiveFinish takes the result.");
 
+#define IPU_REDUCTIONS                                                                    \
+  "op: {'COLLECTIVE_OP_ADD', 'COLLECTIVE_OP_MEAN', 'COLLECTIVE_OP_MUL', "                 \
+  "'COLLECTIVE_OP_MIN', 'COLLECTIVE_OP_MAX', "                                            \
+  "'COLLECTIVE_OP_LOGICAL_AND', 'COLLECTIVE_OP_LOGICAL_OR', 'COLLECTIVE_OP_SQUARE_ADD', " \
+  "'COLLECTIVE_OP_LOCAL'} = 'COLLECTIVE_OP_ADD'"
+
+REGISTER_OP("IpuReduceScatterStart")
+    .Input("input: T")
+    .Output("meeting: int64")
+    .Attr("takes: bool = true")
+    .Attr("T: {half, bfloat16, float, int8, uint8, int32, uint32, int64, bool}")
+    .Attr("replication_factor: int >= 1")
+    .Attr(IPU_REDUCTIONS)
+    .SetIsStateful()
+    .SetShapeFn(MeetingShape)
+    .Doc("Gives a replica's part of IpuReduceScatter; IpuCollectiveFinish takes the result.");
+
 REGISTER_OP("IpuReduceScatter")
     .Input("input: T")
     .Output("output: T")
     .Attr("T: {half, bfloat16, float, int8, uint8, int32, uint32, int64, bool}")
     .Attr("replication_factor: int >= 1")
-    .Attr(
-        "op: {'COLLECTIVE_OP_ADD', 'COLLECTIVE_OP_MEAN', 'COLLECTIVE_OP_MUL', "
-        "'COLLECTIVE_OP_MIN', 'COLLECTIVE_OP_MAX', "
-        "'COLLECTIVE_OP_LOGICAL_AND', 'COLLECTIVE_OP_LOGICAL_OR', 'COLLECTIVE_OP_SQUARE_ADD', "
-        "'COLLECTIVE_OP_LOCAL'} = 'COLLECTIVE_OP_ADD'")
+    .Attr(IPU_REDUCTIONS)
     .SetIsStateful()
     .SetShapeFn(ReduceScatterShape)
     .Doc("Each replica's slice of a reduction of vectors over groups of replicas.");
+
+#undef IPU_REDUCTIONS
 
 #define REGISTER_REPLICA_OP(name, kernel)                                     \
   REGISTER_KERNEL_BUILDER(Name(name).Device(tensorflow::DEVICE_CPU), kernel); \
@@ -240,6 +281,8 @@ REGISTER_REPLICA_OP("IpuCrossReplicaSum", CrossReplicaSumOp);
 REGISTER_REPLICA_OP("IpuReduceScatter", ReduceScatterOp);
 REGISTER_KERNEL_BUILDER(Name("IpuCrossReplicaSumStart").Device(tensorflow::DEVICE_CPU),
                         CollectiveStartKernel<CrossReplicaSumOp>);
+REGISTER_KERNEL_BUILDER(Name("IpuReduceScatterStart").Device(tensorflow::DEVICE_CPU),
+                        CollectiveStartKernel<ReduceScatterOp>);
 
 #undef REGISTER_REPLICA_OP
 

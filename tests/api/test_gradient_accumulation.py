@@ -144,6 +144,25 @@ def test_state_equals_that_of_run_and_of_replica() -> None:
     np.testing.assert_allclose(totals, expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("apart", [True, False])
+def test_reset_waits_for_reads_of_the_update(apart: bool) -> None:
+    """Not for its end, unless a function that the update calls reads the accumulator."""
+    graphs = []
+
+    def update() -> list[tf.Operation]:
+        graphs.append(tf1.get_default_graph())
+        read = total.value() if apart else tf.cond(tf.constant(True), total.value, total.value)
+        return [tf.identity(read, name="late").op]
+
+    with tf.Graph().as_default():
+        batches = MiniBatches(2, ACCUMULATION_ATTRIBUTE, {}, "test")
+        total = batches.accumulate(tf.ones([3]), tf.float32)
+        batches.then_update(update)
+    zeros = [op for op in graphs[0].get_operations() if op.name.startswith("zeros")]
+    waits_for = [op.name for op in zeros[0].control_inputs]
+    assert waits_for == ["ReadVariableOp" if apart else "late"]
+
+
 def test_slices_are_made_dense() -> None:
     def accumulate(batches: MiniBatches, x: tf.Tensor) -> Any:
         rows = tf.IndexedSlices(tf.stack([x, x]), tf.constant([0, 2]), tf.constant([3, 3]))

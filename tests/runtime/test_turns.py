@@ -10,8 +10,10 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import loops
 from tensorflow_ipu.ops import replication_ops
+from tensorflow_ipu.ops.all_to_all_op import all_gather
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_mean, cross_replica_sum
 from tensorflow_ipu.ops.internal_ops import print_tensor
+from tensorflow_ipu.ops.reduce_scatter_op import reduce_scatter
 from tests.support.programs import replicas
 
 COUNT = 8
@@ -108,3 +110,42 @@ def test_wrong_number_at_once_is_an_error(value, monkeypatch):
     monkeypatch.setenv(AT_ONCE, value)
     with pytest.raises(tf.errors.InvalidArgumentError, match=f'{AT_ONCE} is "{value}". Expected'):
         replicas.run(2, lambda: cross_replica_sum(1.0))
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+@pytest.mark.parametrize("failing", [0, 2, 3])
+def test_error_of_a_replica_ends_others(failing, at_once, monkeypatch):
+    """Some have given their parts by then, others have not begun."""
+    monkeypatch.setenv(AT_ONCE, str(at_once))
+
+    def program() -> tf.Tensor:
+        index = replication_ops.replication_index()
+        first = cross_replica_sum(tf.cast(index, tf.float32))
+        row = tf.where(tf.equal(index, failing), 100, 0)
+        return cross_replica_sum(first + tf.gather(tf.constant([1.0, 2.0]), row))
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="100 is not in"):
+        replicas.run(4, program)
+    np.testing.assert_array_equal(replicas.run(4, lambda: cross_replica_sum(1.0)), [4] * 4)
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_collectives_equal_those_without_turns(at_once, monkeypatch):
+    parts = replicas.rows(COUNT, [24], seed=3)
+
+    def program() -> list[tf.Tensor]:
+        own = replicas.own_row(parts)
+        scattered = [
+            reduce_scatter(own, size, op)
+            for size in (COUNT, 2)
+            for op in ("COLLECTIVE_OP_ADD", "COLLECTIVE_OP_MAX", "COLLECTIVE_OP_SQUARE_ADD")
+        ]
+        local = reduce_scatter(own, COUNT, "COLLECTIVE_OP_LOCAL")
+        return [*scattered, local, all_gather(own, 4), all_gather(scattered[0], COUNT)]
+
+    monkeypatch.setenv(AT_ONCE, str(COUNT))
+    expected = replicas.run(COUNT, program)
+    monkeypatch.setenv(AT_ONCE, str(at_once))
+    for received, one in zip(replicas.run(COUNT, program), expected):
+        np.testing.assert_array_equal(received, one)
+    np.testing.assert_array_equal(expected[-1][5].ravel(), sum_in_order(parts, tf.float32))
