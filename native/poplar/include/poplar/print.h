@@ -1,0 +1,3 @@
+// Printing from codelets.
+#include <cstdio>
+using std::printf;

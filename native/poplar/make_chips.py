@@ -1,0 +1,39 @@
+"""Writes the figures of the chips as C++ data, for `src/target.cc`.
+
+The figures stand in `configs/chips.py` only.
+
+    python native/poplar/make_chips.py build/native/poplar/chips.inc
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# The architecture's name in Poplar, for each chip.
+ARCHITECTURES = {"mk1": "ipu1", "mk2": "ipu2", "bow": "ipu21"}
+
+
+def main(target: str) -> None:
+    """Writes one line for each chip.
+
+    Args:
+        target: the file to write.
+    """
+    chips = runpy.run_path(str(ROOT / "configs" / "chips.py"))["CHIPS"]
+    rows = [
+        f'{{"{ARCHITECTURES[chip.name]}", {chip.tiles}, {chip.workers_per_tile}, '
+        f"{chip.memory_per_tile}, {chip.clock!r}, {chip.exchange_rate}, {chip.load_rate}, "
+        f"{chip.sync_cycles}, {chip.float_vector_width}, {chip.half_vector_width}, "
+        f"{chip.tiles_per_bus}, {chip.link_domain}, {chip.vertex_launch_cycles}, "
+        f"{chip.compute_set_cycles}, {chip.exchange_overhead}}},"
+        for chip in (chips.values() if hasattr(chips, "values") else chips)
+    ]
+    Path(target).write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

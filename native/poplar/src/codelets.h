@@ -1,0 +1,66 @@
+// Vertex types, and the files that have them.
+#ifndef TENSORFLOW_IPU_POPLAR_CODELETS_H_
+#define TENSORFLOW_IPU_POPLAR_CODELETS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "poplar/ArrayRef.hpp"
+#include "poplar/Type.hpp"
+#include "poplar/core/CodeletTable.hpp"
+
+namespace poplar::core {
+
+struct VertexField {
+  std::string name;
+  FieldAccess access;
+  FieldForm form;
+  Type type;
+  size_t offset;
+  size_t align;
+};
+
+struct VertexType {
+  std::string name;
+  VertexKind kind;
+  size_t size, align;
+  std::vector<VertexField> fields;
+  bool (*run)(void*, unsigned);
+
+  // The index of a field, or -1.
+  int Find(const std::string& field) const;
+};
+
+// A loaded .gp file.
+class CodeletLibrary {
+ public:
+  // Throws graph_object_load_error for what is none.
+  static std::shared_ptr<const CodeletLibrary> Load(const std::string& path);
+  // Compiles sources with popc and loads what it makes. Throws graph_program_compilation_error or
+  // link_error with the compiler's text.
+  static std::shared_ptr<const CodeletLibrary> Compile(const std::vector<std::string>& sources,
+                                                       const std::string& flags);
+  ~CodeletLibrary();
+  CodeletLibrary(const CodeletLibrary&) = delete;
+  CodeletLibrary& operator=(const CodeletLibrary&) = delete;
+
+  const std::string& path() const { return path_; }
+  // The bytes of the file, for executables.
+  std::string Contents() const;
+  const std::vector<VertexType>& types() const { return types_; }
+
+ private:
+  CodeletLibrary() = default;
+
+  std::string path_;
+  void* handle_ = nullptr;
+  std::vector<VertexType> types_;
+};
+
+// The name of a vertex type as `poputil::templateVertex` writes it, from what the compiler prints.
+std::string VertexName(const std::string& pretty);
+
+}  // namespace poplar::core
+
+#endif  // TENSORFLOW_IPU_POPLAR_CODELETS_H_

@@ -1,0 +1,169 @@
+// Compiled programs: a list of instructions, and what they refer to.
+#ifndef TENSORFLOW_IPU_POPLAR_EXECUTABLE_DATA_H_
+#define TENSORFLOW_IPU_POPLAR_EXECUTABLE_DATA_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codelets.h"
+#include "poplar/OptionFlags.hpp"
+#include "poplar/PrintTensorFmt.hpp"
+#include "poplar/Program.hpp"
+#include "poplar/Target.hpp"
+
+namespace poplar::core {
+
+// Elements of one size, from places at equal distances to others. All in bytes.
+struct Segment {
+  int64_t source, target;
+  uint64_t count;
+  uint32_t size;
+  int64_t source_step, target_step;
+};
+
+using CopyBlock = std::vector<Segment>;
+
+enum class Op : uint8_t {
+  kCopy,          // a: block
+  kCopyByBuffer,  // a: block into a buffer, b: block out of it, c: its place in memory
+  kExecute,       // a: compute set, b: place of the exit code or -1
+  kStreamIn,      // a: stream, b: block
+  kStreamOut,     // a: stream, b: block
+  kRemoteRead,    // a: buffer, b: block, c: rows, or -1
+  kRemoteWrite,   // the same
+  kLoopBegin,     // a: counter, b: repetitions
+  kLoopEnd,       // a: counter, b: instruction to go on with
+  kJump,          // b: instruction
+  kJumpIfZero,    // a: place of a condition, b: instruction, c: bytes of the condition
+  kJumpIfNotZero,
+  kSwitch,    // a: table, c: place of the control
+  kCall,      // b: instruction
+  kReturn,    //
+  kHostCall,  // a: call
+  kPrint,     // a: print
+  kAbort,     // a: message
+  kKernel,    // a: call of a library's function
+};
+
+struct Instruction {
+  Op op;
+  int64_t a = -1, b = -1, c = -1;
+};
+
+// A pointer to write into the state of a vertex when the engine is loaded.
+struct Fixup {
+  uint64_t at;       // in the states
+  uint64_t target;   // in the states or in memory
+  bool in_states;
+};
+
+// Vertices of one type, one after the other in the states.
+struct Batch {
+  uint32_t library, type;
+  uint64_t states;  // place of the first
+  uint64_t count, stride;
+};
+
+struct ComputeSetCode {
+  std::string name;
+  std::vector<Batch> batches;
+  // Between elements that are not contiguous and buffers for them.
+  CopyBlock before, after;
+};
+
+struct StreamCode {
+  std::string handle;
+  bool to_device;
+  uint64_t bytes;
+};
+
+struct BufferCode {
+  std::string handle;
+  uint64_t row_bytes, rows;
+};
+
+// Elements of tensors in a buffer of the host, in row-major order.
+struct HostAccess {
+  CopyBlock block;
+  uint64_t bytes;
+};
+
+struct SwitchCode {
+  std::vector<std::pair<int32_t, int64_t>> cases;
+  int64_t otherwise;
+};
+
+// A tensor of a host call, a print or a library's function: its place in memory if it is
+// contiguous, else that of a buffer.
+struct Argument {
+  Type type;
+  std::vector<size_t> shape;
+  uint64_t place;
+  uint64_t bytes;
+  CopyBlock before, after;  // empty where there is no buffer
+};
+
+struct CallCode {
+  std::string name;  // of a host function or a library's function
+  std::string attributes;
+  std::vector<Argument> inputs, outputs;
+};
+
+struct PrintCode {
+  std::string title;
+  PrintTensorFmt format;
+  Argument tensor;
+};
+
+struct AbortCode {
+  std::string message;
+};
+
+struct InitialValue {
+  uint64_t place;
+  std::vector<uint8_t> bytes;
+  uint64_t repeats;
+};
+
+struct ExecutableData {
+  Target target;
+  unsigned replicas = 1;
+  OptionFlags options;
+  uint64_t memory = 0;  // bytes
+  std::vector<InitialValue> initial;
+  std::vector<std::shared_ptr<const CodeletLibrary>> libraries;
+  std::vector<uint8_t> states;
+  std::vector<Fixup> fixups;
+  std::vector<CopyBlock> copies;
+  std::vector<ComputeSetCode> compute_sets;
+  std::vector<StreamCode> streams;
+  std::vector<BufferCode> buffers;
+  std::map<std::string, HostAccess> host_writes, host_reads;
+  std::vector<SwitchCode> switches;
+  std::vector<CallCode> calls;
+  std::vector<PrintCode> prints;
+  std::vector<AbortCode> aborts;
+  std::vector<Instruction> instructions;
+  std::vector<int64_t> entries;  // of the programs
+  unsigned counters = 0;
+  std::vector<std::string> warnings;
+};
+
+struct GraphData;
+
+// Compiles programs. Throws the errors of graphs that are not complete or not right.
+std::shared_ptr<ExecutableData> Lower(const GraphData& graph,
+                                      const std::vector<program::Program>& programs,
+                                      const OptionFlags& options);
+
+// Moves the elements of a block from one memory to another.
+void Apply(const CopyBlock& block, const char* source, char* target);
+uint64_t BytesOf(const CopyBlock& block);
+
+}  // namespace poplar::core
+
+#endif  // TENSORFLOW_IPU_POPLAR_EXECUTABLE_DATA_H_

@@ -1,0 +1,132 @@
+#include "kernels.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "access.h"
+#include "graph_data.h"
+#include "poplar/exceptions.hpp"
+
+namespace poplar::core {
+namespace {
+
+std::unordered_map<std::string, Kernel>& Kernels() {
+  static auto* kernels = new std::unordered_map<std::string, Kernel>;
+  return *kernels;
+}
+
+// Threads that wait for work. The caller of `Run` works, too.
+class Workers {
+ public:
+  static Workers& Get() {
+    static auto* workers = new Workers;
+    return *workers;
+  }
+
+  unsigned count() const { return static_cast<unsigned>(threads_.size()) + 1; }
+
+  // Calls `task` on all threads.
+  void Run(const std::function<void()>& task) {
+    std::lock_guard<std::mutex> one_at_a_time(running_);
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      task_ = &task;
+      left_ = threads_.size();
+      ++round_;
+    }
+    start_.notify_all();
+    task();
+    std::unique_lock<std::mutex> lock(mu_);
+    done_.wait(lock, [this] { return left_ == 0; });
+  }
+
+ private:
+  Workers() {
+    const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+    for (unsigned i = 1; i < cores; ++i) {
+      threads_.emplace_back([this] { Loop(); });
+      threads_.back().detach();
+    }
+  }
+
+  void Loop() {
+    uint64_t seen = 0;
+    while (true) {
+      const std::function<void()>* task;
+      {
+        std::unique_lock<std::mutex> lock(mu_);
+        start_.wait(lock, [&] { return round_ != seen; });
+        seen = round_;
+        task = task_;
+      }
+      (*task)();
+      std::lock_guard<std::mutex> lock(mu_);
+      if (--left_ == 0) done_.notify_one();
+    }
+  }
+
+  std::vector<std::thread> threads_;
+  std::mutex running_, mu_;
+  std::condition_variable start_, done_;
+  const std::function<void()>* task_ = nullptr;
+  size_t left_ = 0;
+  uint64_t round_ = 0;
+};
+
+}  // namespace
+
+RegisterKernel::RegisterKernel(const char* name, Kernel kernel) {
+  Kernels()[name] = std::move(kernel);
+}
+
+const Kernel& FindKernel(const std::string& name) {
+  const auto found = Kernels().find(name);
+  if (found != Kernels().end()) return found->second;
+  throw poplar_error("The executable calls '" + name + "', whose library is not loaded.");
+}
+
+program::Program CallKernel(const char* name, std::vector<Tensor> inputs,
+                            std::vector<Tensor> outputs, std::string attributes,
+                            const DebugContext& context) {
+  auto node = std::make_shared<ProgramNode>();
+  node->kind = ProgramKind::kLibraryCall;
+  node->name = context.getPathName();
+  node->location = context.location();
+  node->text = name;
+  node->attributes = std::move(attributes);
+  node->inputs = std::move(inputs);
+  node->outputs = std::move(outputs);
+  program::Program program;
+  Access::Node(program) = std::move(node);
+  return program;
+}
+
+void ParallelFor(size_t count, size_t grain, const std::function<void(size_t, size_t)>& work) {
+  if (count == 0) return;
+  const size_t parts = std::min<size_t>((count + grain - 1) / grain, 4 * Workers::Get().count());
+  if (parts <= 1 || Workers::Get().count() == 1) {
+    work(0, count);
+    return;
+  }
+  std::atomic<size_t> next{0};
+  std::mutex mu;
+  std::exception_ptr error;
+  Workers::Get().Run([&] {
+    for (size_t part = next++; part < parts; part = next++) {
+      try {
+        work(count * part / parts, count * (part + 1) / parts);
+      } catch (...) {
+        std::lock_guard<std::mutex> lock(mu);
+        if (error == nullptr) error = std::current_exception();
+      }
+    }
+  });
+  if (error != nullptr) std::rethrow_exception(error);
+}
+
+}  // namespace poplar::core

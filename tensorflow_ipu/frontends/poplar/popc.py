@@ -1,0 +1,335 @@
+"""The command `popc`: compiles codelets with the host's compiler.
+
+A `.gp` file is a shared library with a table of its vertices. Sources are preprocessed, compiled
+once for their debug information, which has the names of vertices and fields, and once with the
+table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tensorflow_ipu.frontends.poplar import sdk
+from tensorflow_ipu.frontends.poplar.vertices import UnsupportedField, Vertex, vertices
+
+#: What the original's build files read: the third word is the version.
+VERSION = "POPLAR version 3.4.0 (tensorflow_ipu)"
+
+#: For all sources. Warnings of the headers of the library are not the user's; sums of products are
+#: rounded twice, as in plain C++.
+_FLAGS = (
+    "-D__POPC__",
+    "-fPIC",
+    "-fno-access-control",
+    "-fno-strict-aliasing",
+    "-ffp-contract=off",
+    "-Wno-attributes",
+    "-Wno-psabi",
+    "-Wno-unknown-pragmas",
+)
+_STANDARD = "-std=c++20"
+_OPTIMIZATION = "-O3"
+
+#: Debug information of all classes, also of those that nothing uses.
+_DEBUG = (
+    "-g",
+    "-gdwarf-4",
+    "-O0",
+    "-w",
+    "-fno-eliminate-unused-debug-types",
+    "-femit-class-debug-always",
+)
+
+#: Attributes of the chip's compiler that the host's refuses.
+_TARGETS = re.compile(
+    r"__attribute__\s*\(\(\s*target\s*\(\s*\"(?:supervisor|worker)\"\s*\)\s*\)\)"
+)
+
+_ASSEMBLY = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__))?\s*\(")
+_LINE = re.compile(r'^# (\d+) "([^"]*)"((?: \d)*)', re.MULTILINE)
+
+
+class CompilationError(Exception):
+    """Codelets that do not compile, with the compiler's text."""
+
+
+class Options(NamedTuple):
+    """The parts of the command line.
+
+    Args:
+        inputs: sources.
+        output: the `.gp` file to write.
+        flags: flags for the compiler.
+    """
+
+    inputs: tuple[Path, ...]
+    output: Path | None
+    flags: tuple[str, ...]
+
+
+def compiler() -> str:
+    """Returns the host's compiler: `CXX`, else g++."""
+    return os.environ.get("CXX", "g++")
+
+
+def compile_codelets(options: Options) -> None:
+    """Compiles sources to a `.gp` file.
+
+    Args:
+        options: inputs, output and flags.
+
+    Raises:
+        CompilationError: if the compiler refuses a source, or a field's type is not supported.
+    """
+    assert options.output is not None
+    with tempfile.TemporaryDirectory(prefix="popc") as folder:
+        objects = [
+            _compile(source, options.flags, Path(folder), number)
+            for number, source in enumerate(options.inputs)
+        ]
+        table = Path(folder) / "table.cpp"
+        table.write_text(_collection(len(objects)), encoding="utf-8")
+        library = Path(folder) / "codelets.so"
+        _run(
+            [compiler(), "-std=c++17", "-shared", "-fPIC", "-O1", "-Wl,--no-undefined"]
+            + [f"-isystem{path}" for path in sdk.includes()]
+            + [str(table), *map(str, objects), "-o", str(library)]
+        )
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        # Beside its place and moved there: another process may read it.
+        beside = options.output.with_name(f".{options.output.name}.{os.getpid()}")
+        shutil.copyfile(library, beside)
+        os.replace(beside, options.output)
+
+
+def cached(options: Options) -> Path:
+    """Returns the `.gp` file of sources: one that was kept, if nothing has changed.
+
+    Args:
+        options: inputs and flags.
+
+    Raises:
+        CompilationError: as of `compile_codelets`.
+    """
+    key = hashlib.sha256()
+    for part in (VERSION, compiler(), *options.flags, *map(str, sdk.includes())):
+        key.update(part.encode() + b"\0")
+    for source in options.inputs:
+        # With what it includes, and the line numbers of messages.
+        key.update(_preprocessed(source, options.flags).encode())
+    for header in sorted((sdk.folder() / "include" / "poplar" / "core").glob("*.hpp")):
+        key.update(header.read_bytes())
+    path = _cache() / f"{key.hexdigest()[:32]}.gp"
+    if not path.exists():
+        compile_codelets(options._replace(output=path))
+    return path
+
+
+def _cache() -> Path:
+    """Returns the folder in which compiled codelets are kept."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "tensorflow_ipu" / "codelets"
+
+
+def _run(command: Sequence[str]) -> str:
+    """Runs the compiler and shows its warnings; returns what it prints."""
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode != 0:
+        raise CompilationError(process.stderr or process.stdout)
+    sys.stderr.write(process.stderr)
+    return process.stdout
+
+
+def _has(flags: Sequence[str], *beginnings: str) -> bool:
+    return any(flag.startswith(beginnings) for flag in flags)
+
+
+def _command(flags: Sequence[str]) -> list[str]:
+    """Returns the compiler with the flags of all sources and the user's."""
+    standard = [] if _has(flags, "-std=", "--std=") else [_STANDARD]
+    includes = [f"-isystem{path}" for path in sdk.includes()]
+    return [compiler(), *_FLAGS, *standard, *includes, *flags]
+
+
+def _preprocessed(source: Path, flags: Sequence[str]) -> str:
+    """Returns the text of a source with all that it includes."""
+    text = _run(
+        [*_command(flags), "-E", "-include", "poplar/core/DescribeCodelets.hpp", str(source)]
+    )
+    return _TARGETS.sub("", text)
+
+
+def _check_assembly(text: str) -> None:
+    """Raises an error for inline assembly in the user's part of a source.
+
+    Args:
+        text: the preprocessed source, whose line markers say where a line is from.
+    """
+    for match in _ASSEMBLY.finditer(text):
+        marker = None
+        for marker in _LINE.finditer(text, 0, match.start()):
+            pass
+        if marker is None or "3" in marker[3].split():  # a header of the system
+            continue
+        line = int(marker[1]) + text.count("\n", marker.end() + 1, match.start())
+        raise CompilationError(
+            f"{marker[2]}:{line}: error: inline assembly of the chip cannot run here; "
+            "write the step in C++, in a branch without __IPU__\n"
+        )
+
+
+def _compile(source: Path, flags: Sequence[str], folder: Path, number: int) -> Path:
+    """Compiles one source to an object with its table.
+
+    Args:
+        source: the file.
+        flags: flags for the compiler.
+        folder: the folder for files on the way.
+        number: the number of the source, which its table has.
+    """
+    text = _preprocessed(source, flags)
+    _check_assembly(text)
+    preprocessed = folder / f"{number}.ii"
+    preprocessed.write_text(text, encoding="utf-8")
+    base = [*_command(flags), "-fpreprocessed", "-x", "c++-cpp-output"]
+    described = folder / f"{number}.debug.o"
+    _run([*base, *_DEBUG, "-c", str(preprocessed), "-o", str(described)])
+    try:
+        found = vertices(described)
+    except UnsupportedField as error:
+        raise CompilationError(f"{source}: error: {error}\n") from error
+    preprocessed.write_text(text + _table(found, number), encoding="utf-8")
+    optimization = [] if _has(flags, "-O") else [_OPTIMIZATION]
+    result = folder / f"{number}.o"
+    _run([*base, *optimization, "-march=native", "-c", str(preprocessed), "-o", str(result)])
+    return result
+
+
+def _table(found: Sequence[Vertex], number: int) -> str:
+    """Returns C++ that describes vertices, as part of their source."""
+    lines = ['\n# 1 "popc" 3', "namespace {"]
+    for v, vertex in enumerate(found):
+        lines.append(f"using PopcV{v} = {vertex.name};")
+        if vertex.fields:
+            rows = ", ".join(
+                f"::poplar::core::Describe<decltype(PopcV{v}::{name})>::as("
+                f'"{name}", __builtin_offsetof(PopcV{v}, {name}))'
+                for name in vertex.fields
+            )
+            lines.append(f"const ::poplar::core::CodeletField popc_fields{v}[] = {{{rows}}};")
+    rows = ", ".join(
+        f"::poplar::core::describeVertex<PopcV{v}>("
+        + (f"popc_fields{v}, {len(vertex.fields)})" if vertex.fields else "nullptr, 0)")
+        for v, vertex in enumerate(found)
+    )
+    if found:
+        lines.append(f"const ::poplar::core::CodeletType popc_types[] = {{{rows}}};")
+    lines.append("}")
+    types = "popc_types" if found else "nullptr"
+    lines.append(
+        f'extern "C" const ::poplar::core::CodeletTable popc_table{number} = '
+        f"{{::poplar::core::kCodeletTableVersion, {types}, {len(found)}}};"
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _collection(sources: int) -> str:
+    """Returns C++ with the function that returns the tables of all sources as one."""
+    declarations = "\n".join(
+        f'extern "C" const poplar::core::CodeletTable popc_table{n};' for n in range(sources)
+    )
+    tables = ", ".join(f"&popc_table{n}" for n in range(sources))
+    return f"""#include <poplar/core/CodeletTable.hpp>
+#include <vector>
+{declarations}
+extern "C" const poplar::core::CodeletTable *poplar_codelet_table() {{
+  using poplar::core::CodeletTable;
+  static std::vector<poplar::core::CodeletType> types;
+  static CodeletTable all{{poplar::core::kCodeletTableVersion, nullptr, 0}};
+  if (all.types == nullptr) {{
+    const CodeletTable *const tables[] = {{{tables}}};
+    for (const CodeletTable *table : tables) {{
+      types.insert(types.end(), table->types, table->types + table->numTypes);
+    }}
+    all.types = types.data();
+    all.numTypes = types.size();
+  }}
+  return &all;
+}}
+"""
+
+
+def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, Options]:
+    """Returns the command line in parts.
+
+    Args:
+        arguments: without the name of the command.
+    """
+    parser = argparse.ArgumentParser(
+        prog="popc", description="Compile codelets for Poplar with the host's compiler."
+    )
+    parser.add_argument("inputs", nargs="*", type=Path, help="sources")
+    parser.add_argument("-o", dest="output", type=Path, help="the .gp file to write")
+    parser.add_argument("--version", action="store_true", help="print the version")
+    parser.add_argument(
+        "-target", "--target", help="chips of the original; code is made for this machine"
+    )
+    parser.add_argument(
+        "--cached", action="store_true", help="print the path of a kept file instead of writing one"
+    )
+    for flag in ("-I", "-D", "-U", "-W", "-f", "-m", "-O", "-std", "--std", "-include"):
+        parser.add_argument(flag, action="append", default=[], help=argparse.SUPPRESS)
+    parser.add_argument("-g", "-v", action="store_true", help=argparse.SUPPRESS)
+    flags, rest = [], []
+    waiting = False
+    for argument in arguments:
+        if waiting or re.match(r"-(I|D|U|W|f|m|O|std|-std|g|include)", argument):
+            flags.append(argument)
+            # Flags whose value is an argument of its own.
+            waiting = not waiting and argument in ("-I", "-D", "-U", "-include")
+        else:
+            rest.append(argument)
+    parsed = parser.parse_args(rest)
+    return parsed, Options(tuple(parsed.inputs), parsed.output, tuple(flags))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compiles codelets; returns the exit code.
+
+    Args:
+        arguments: without the name of the command; those of the process if not given.
+    """
+    parsed, options = parse(sys.argv[1:] if arguments is None else arguments)
+    if parsed.version:
+        print(VERSION)
+        return 0
+    if not options.inputs:
+        print("popc: error: no input files", file=sys.stderr)
+        return 1
+    for source in options.inputs:
+        if not source.exists():
+            print(f"popc: error: {source}: No such file or directory", file=sys.stderr)
+            return 1
+    try:
+        if parsed.cached:
+            print(cached(options))
+        else:
+            compile_codelets(options._replace(output=options.output or Path("a.gp")))
+    except CompilationError as error:
+        sys.stderr.write(str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
