@@ -46,7 +46,7 @@ PACKAGE ?=
 # Files that decide what an installation is made of. Changed Python needs no new installation.
 REQUIREMENTS := tensorflow_ipu/import_hook/versions/releases.py build_backend/requirements.py
 INSTALLATION := setup.py pyproject.toml build_backend/tensorflow_ipu_build.py $(REQUIREMENTS)
-CPP_SOURCES = $(shell find native -name '*.cc' -o -name '*.h')
+CPP_SOURCES = $(shell find native -name '*.cc' -o -name '*.h' -o -name '*.hpp')
 
 # Tests of what is in native/, above all of what runs on several threads.
 SANITIZED_TESTS := tests/native tests/plugin tests/runtime tests/api/data tests/feeds \
@@ -123,10 +123,14 @@ test-newest:
 native: $(VENV)/.requirements
 	$(MAKE) --no-print-directory -C native -j$(JOBS) PYTHON=$(abspath $(PYTHON)) \
 		SANITIZE=$(SANITIZE) OUT=$$($(PLUGINS))
+ifeq ($(SANITIZE),)
+	$(MAKE) --no-print-directory -C native/poplar -j$(JOBS) PYTHON=$(abspath $(PYTHON)) OUT=$$($(SDK))
+endif
 
 SANITIZED := $(PYTHON) native/sanitizers/run.py
 ifeq ($(SANITIZE),)
 PLUGINS := $(PYTHON) -c "import sysconfig as s; print(s.get_path('platlib') + '/tensorflow-plugins')"
+SDK := $(PYTHON) -c "import sysconfig as s; print(s.get_path('platlib') + '/tensorflow_ipu_sdk')"
 else
 PLUGINS := $(SANITIZED) $(SANITIZE) --prepare
 endif

@@ -121,7 +121,7 @@ class BuildPython(build_py):
 
 
 class BuildNative(Command):
-    """Makes libtensorflow_ipu.so, where `import tensorflow` looks for plugins."""
+    """Makes libtensorflow_ipu.so, where `import tensorflow` looks for plugins, and Poplar."""
 
     description = "build the native library"
     user_options: list[tuple[str, str, str]] = []
@@ -143,6 +143,10 @@ class BuildNative(Command):
         # An installation is never instrumented, whatever the environment asks make for.
         command += [f"PYTHON={sys.executable}", f"OUT={plugins}", "SANITIZE="]
         environment = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}
+        subprocess.run(command, check=True, env=environment)
+        sdk = Path(self.build_lib).resolve() / "tensorflow_ipu_sdk"
+        command = ["make", "-C", str(ROOT / "native" / "poplar"), f"-j{os.cpu_count()}"]
+        command += [f"PYTHON={sys.executable}", f"OUT={sdk}"]
         subprocess.run(command, check=True, env=environment)
 
 

@@ -52,6 +52,7 @@ COMMANDS = (
         "migrate",
         "what to change in an older program; exits with 1 if anything",
     ),
+    Command("sdk", "print the variables with which a shell compiles C++ programs for Poplar"),
     Command("completion", "print a script with which bash or zsh completes command lines"),
 )
 

@@ -1,4 +1,4 @@
-"""Poplar: the folder of headers and libraries for C++ programs, and `popc`, which compiles codelets.
+"""Poplar: headers and libraries for C++ programs, and `popc`, which compiles codelets.
 
 The library itself is C++: `native/poplar/`.
 """

@@ -51,9 +51,7 @@ _DEBUG = (
 )
 
 #: Attributes of the chip's compiler that the host's refuses.
-_TARGETS = re.compile(
-    r"__attribute__\s*\(\(\s*target\s*\(\s*\"(?:supervisor|worker)\"\s*\)\s*\)\)"
-)
+_TARGETS = re.compile(r"__attribute__\s*\(\(\s*target\s*\(\s*\"(?:supervisor|worker)\"\s*\)\s*\)\)")
 
 _ASSEMBLY = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__))?\s*\(")
 _LINE = re.compile(r'^# (\d+) "([^"]*)"((?: \d)*)', re.MULTILINE)
@@ -82,16 +80,16 @@ def compiler() -> str:
     return os.environ.get("CXX", "g++")
 
 
-def compile_codelets(options: Options) -> None:
+def compile_codelets(options: Options, output: Path) -> None:
     """Compiles sources to a `.gp` file.
 
     Args:
-        options: inputs, output and flags.
+        options: inputs and flags.
+        output: the file to write.
 
     Raises:
         CompilationError: if the compiler refuses a source, or a field's type is not supported.
     """
-    assert options.output is not None
     with tempfile.TemporaryDirectory(prefix="popc") as folder:
         objects = [
             _compile(source, options.flags, Path(folder), number)
@@ -105,11 +103,11 @@ def compile_codelets(options: Options) -> None:
             + [f"-isystem{path}" for path in sdk.includes()]
             + [str(table), *map(str, objects), "-o", str(library)]
         )
-        options.output.parent.mkdir(parents=True, exist_ok=True)
+        output.parent.mkdir(parents=True, exist_ok=True)
         # Beside its place and moved there: another process may read it.
-        beside = options.output.with_name(f".{options.output.name}.{os.getpid()}")
+        beside = output.with_name(f".{output.name}.{os.getpid()}")
         shutil.copyfile(library, beside)
-        os.replace(beside, options.output)
+        os.replace(beside, output)
 
 
 def cached(options: Options) -> Path:
@@ -131,7 +129,7 @@ def cached(options: Options) -> Path:
         key.update(header.read_bytes())
     path = _cache() / f"{key.hexdigest()[:32]}.gp"
     if not path.exists():
-        compile_codelets(options._replace(output=path))
+        compile_codelets(options, path)
     return path
 
 
@@ -176,9 +174,8 @@ def _check_assembly(text: str) -> None:
         text: the preprocessed source, whose line markers say where a line is from.
     """
     for match in _ASSEMBLY.finditer(text):
-        marker = None
-        for marker in _LINE.finditer(text, 0, match.start()):
-            pass
+        markers = list(_LINE.finditer(text, 0, match.start()))
+        marker = markers[-1] if markers else None
         if marker is None or "3" in marker[3].split():  # a header of the system
             continue
         line = int(marker[1]) + text.count("\n", marker.end() + 1, match.start())
@@ -324,7 +321,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if parsed.cached:
             print(cached(options))
         else:
-            compile_codelets(options._replace(output=options.output or Path("a.gp")))
+            compile_codelets(options, options.output or Path("a.gp"))
     except CompilationError as error:
         sys.stderr.write(str(error))
         return 1

@@ -44,7 +44,8 @@ class Release(NamedTuple):
         if _numbers(self.tensorflow) > (2, 15):  # whose `tf.keras` is Keras 3
             needed.append(f"tf_keras=={self.tensorflow}.*")
         needed += [f"numpy{self.numpy}", f"protobuf{self.protobuf}"]
-        return [*needed, _ONNX, "absl-py>=1,<3", "packaging>=21,<27", "shtab>=1.7,<2"]
+        needed += [_ONNX, "absl-py>=1,<3", "packaging>=21,<27", "pyelftools>=0.29,<1"]
+        return [*needed, "shtab>=1.7,<2"]
 
 
 # 1.19 needs a newer ml_dtypes than TensorFlow 2.15 to 2.17 accept, and its models of ops differ

@@ -20,13 +20,13 @@ struct FloatingPointBehaviour {
 };
 inline FloatingPointBehaviour operator&(const FloatingPointBehaviour &a,
                                         const FloatingPointBehaviour &b) {
-  return FloatingPointBehaviour(a.inv && b.inv, a.div0 && b.div0, a.oflo && b.oflo,
-                                a.esr && b.esr, a.nanoo && b.nanoo);
+  return FloatingPointBehaviour(a.inv && b.inv, a.div0 && b.div0, a.oflo && b.oflo, a.esr && b.esr,
+                                a.nanoo && b.nanoo);
 }
 inline FloatingPointBehaviour operator|(const FloatingPointBehaviour &a,
                                         const FloatingPointBehaviour &b) {
-  return FloatingPointBehaviour(a.inv || b.inv, a.div0 || b.div0, a.oflo || b.oflo,
-                                a.esr || b.esr, a.nanoo || b.nanoo);
+  return FloatingPointBehaviour(a.inv || b.inv, a.div0 || b.div0, a.oflo || b.oflo, a.esr || b.esr,
+                                a.nanoo || b.nanoo);
 }
 
 void setFloatingPointBehaviour(Graph &graph, program::Sequence &program,

@@ -4,7 +4,15 @@
 
 namespace poplar {
 
-enum class CodeletFileType { PreprocessedAsmSource, AsmSource, CSource, CppSource, IrSource, Object, Auto };
+enum class CodeletFileType {
+  PreprocessedAsmSource,
+  AsmSource,
+  CSource,
+  CppSource,
+  IrSource,
+  Object,
+  Auto
+};
 
 }  // namespace poplar
 

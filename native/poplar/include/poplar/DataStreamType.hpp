@@ -4,7 +4,12 @@
 
 namespace poplar {
 
-enum class DataStreamType { HostToDeviceFIFO, DeviceToHostFIFO, HostToDeviceBuffer, DeviceToHostBuffer };
+enum class DataStreamType {
+  HostToDeviceFIFO,
+  DeviceToHostFIFO,
+  HostToDeviceBuffer,
+  DeviceToHostBuffer
+};
 
 }  // namespace poplar
 

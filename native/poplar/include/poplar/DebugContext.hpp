@@ -93,9 +93,8 @@ class DebugInfo {
   std::string getPathName() const { return path_; }
   bool setValue(std::string name, const ProfileValue &value);
 
-  static void initializeStreamer(const std::string &file,
-                                 const DebugSerializationFormat &format =
-                                     DebugSerializationFormat::CBOR);
+  static void initializeStreamer(const std::string &file, const DebugSerializationFormat &format =
+                                                              DebugSerializationFormat::CBOR);
   static void closeStreamer();
 
  private:

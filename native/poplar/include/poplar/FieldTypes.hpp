@@ -141,11 +141,11 @@ template <typename T, VectorListLayout L, unsigned A, bool I>
 struct InOut<VectorList<T, L, A, I>> : codelets::Regions<T> {};
 
 // A list of edges, or of regions.
-#define POPLAR_FIELD_LIST(EDGE)                                                             \
-  template <typename T, VectorLayout L, unsigned A, bool I>                                 \
-  struct Vector<EDGE<T>, L, A, I> : codelets::Span<const EDGE<T>> {                          \
-    const Vector *operator->() const { return this; }                                       \
-    const Vector &operator*() const { return *this; }                                       \
+#define POPLAR_FIELD_LIST(EDGE)                                     \
+  template <typename T, VectorLayout L, unsigned A, bool I>         \
+  struct Vector<EDGE<T>, L, A, I> : codelets::Span<const EDGE<T>> { \
+    const Vector *operator->() const { return this; }               \
+    const Vector &operator*() const { return *this; }               \
   };
 POPLAR_FIELD_LIST(Input)
 POPLAR_FIELD_LIST(Output)

@@ -128,13 +128,12 @@ class Graph {
   template <typename T, typename = typename std::enable_if<TypeTraits::isSimpleType<T>()>::type>
   Tensor addConstant(const Type &type, ArrayRef<std::size_t> shape, T value,
                      const DebugContext &debugContext = {}) {
-    return addConstant(type, shape, &value, TypeTraits::make<T>(), typeOf<T>(), true,
-                       debugContext);
+    return addConstant(type, shape, &value, TypeTraits::make<T>(), typeOf<T>(), true, debugContext);
   }
   Tensor addConstantHalf(const Type &type, ArrayRef<std::size_t> shape, std::uint16_t value,
                          const DebugContext &debugContext = {});
-  Tensor addConstantHalf(const Type &type, ArrayRef<std::size_t> shape,
-                         const std::uint16_t *values, const DebugContext &debugContext = {});
+  Tensor addConstantHalf(const Type &type, ArrayRef<std::size_t> shape, const std::uint16_t *values,
+                         const DebugContext &debugContext = {});
   Tensor clone(const Type &type, const Tensor &tensor, const DebugContext &debugContext = {},
                TensorCloneMethod method = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES);
   Tensor clone(const Tensor &tensor, const DebugContext &debugContext = {},

@@ -130,11 +130,10 @@ class Switch : public Program {
   Switch &add(std::int32_t value, const Program &body);
 
   /// A value without a case is an error.
-  static Switch switchWithBoundsChecking(
-      Tensor control, const std::vector<std::pair<std::int32_t, Program>> &cases,
-      const DebugContext &debugContext = {});
-  static Switch switchWithUnreachableDefault(Tensor control,
-                                             const DebugContext &debugContext = {});
+  static Switch switchWithBoundsChecking(Tensor control,
+                                         const std::vector<std::pair<std::int32_t, Program>> &cases,
+                                         const DebugContext &debugContext = {});
+  static Switch switchWithUnreachableDefault(Tensor control, const DebugContext &debugContext = {});
 };
 
 /// A function of the graph, or of the host.

@@ -37,15 +37,13 @@ class LegacyStreamCallback : public StreamCallback {
 /// A callback that a stream owns: an object, or a function of a pointer.
 class StreamCallbackHandle {
  public:
-  template <typename Callback, typename = typename std::enable_if<std::is_base_of<
-                                   StreamCallback, Callback>::value>::type>
+  template <typename Callback, typename = typename std::enable_if<
+                                   std::is_base_of<StreamCallback, Callback>::value>::type>
   StreamCallbackHandle(std::unique_ptr<Callback> callback) : callback_(std::move(callback)) {}
-  template <typename F,
-            typename = decltype(std::declval<F &>()(static_cast<void *>(nullptr))),
+  template <typename F, typename = decltype(std::declval<F &>()(static_cast<void *>(nullptr))),
             typename = typename std::enable_if<
                 !std::is_base_of<StreamCallback, typename std::decay<F>::type>::value>::type>
-  StreamCallbackHandle(F &&function)
-      : callback_(new FunctionCallback(std::forward<F>(function))) {}
+  StreamCallbackHandle(F &&function) : callback_(new FunctionCallback(std::forward<F>(function))) {}
   StreamCallbackHandle(StreamCallbackHandle &&) = default;
   StreamCallbackHandle &operator=(StreamCallbackHandle &&) = default;
 
@@ -75,12 +73,12 @@ class HostCallback {
 /// A host callback that the engine owns: an object or a function.
 class HostCallbackHandle {
  public:
-  template <typename Callback, typename = typename std::enable_if<std::is_base_of<
-                                   HostCallback, Callback>::value>::type>
+  template <typename Callback, typename = typename std::enable_if<
+                                   std::is_base_of<HostCallback, Callback>::value>::type>
   HostCallbackHandle(std::unique_ptr<Callback> callback) : callback_(std::move(callback)) {}
-  template <typename F, typename = decltype(std::declval<F &>()(
-                            std::declval<ArrayRef<const void *>>(),
-                            std::declval<ArrayRef<void *>>()))>
+  template <typename F,
+            typename = decltype(std::declval<F &>()(std::declval<ArrayRef<const void *>>(),
+                                                    std::declval<ArrayRef<void *>>()))>
   HostCallbackHandle(F &&function) : callback_(new FunctionCallback(std::forward<F>(function))) {}
   HostCallbackHandle(HostCallbackHandle &&) = default;
   HostCallbackHandle &operator=(HostCallbackHandle &&) = default;

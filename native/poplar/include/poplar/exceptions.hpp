@@ -12,14 +12,13 @@ struct poplar_error : public std::runtime_error {
   std::string type;
   explicit poplar_error(const std::string &message)
       : std::runtime_error(message), type("poplar_error") {}
-  explicit poplar_error(const char *message)
-      : std::runtime_error(message), type("poplar_error") {}
+  explicit poplar_error(const char *message) : std::runtime_error(message), type("poplar_error") {}
 };
 
-#define POPLAR_DECLARE_ERROR(NAME, BASE)                                  \
-  struct NAME : public BASE {                                             \
+#define POPLAR_DECLARE_ERROR(NAME, BASE)                                        \
+  struct NAME : public BASE {                                                   \
     explicit NAME(const std::string &message) : BASE(message) { type = #NAME; } \
-    explicit NAME(const char *message) : BASE(message) { type = #NAME; }  \
+    explicit NAME(const char *message) : BASE(message) { type = #NAME; }        \
   };
 
 POPLAR_DECLARE_ERROR(file_load_error, poplar_error)

@@ -22,7 +22,8 @@ CodeletField field(const char *name, FieldAccess access, FieldForm form, std::si
   static_assert(std::is_arithmetic<T>::value || std::is_enum<T>::value ||
                     std::is_same<T, half>::value || std::is_same<T, quarter>::value,
                 "unsupported field type");
-  return {name, access, form, prettyName<typename std::remove_cv<T>::type>(), offset, sizeof(T), align};
+  return {name,   access,    form, prettyName<typename std::remove_cv<T>::type>(),
+          offset, sizeof(T), align};
 }
 
 /// Describes a field by its type.
@@ -43,37 +44,37 @@ struct Describe<Vector<T, L, A, I>> {
   }
 };
 
-#define POPLAR_DESCRIBE_EDGE(EDGE, ACCESS)                                                     \
-  template <typename T>                                                                       \
-  struct Describe<EDGE<T>> {                                                                   \
-    static CodeletField as(const char *name, std::size_t offset) {                             \
-      return field<T>(name, FieldAccess::ACCESS, FieldForm::Scalar, offset);                   \
-    }                                                                                          \
-  };                                                                                           \
-  template <typename T, VectorLayout L, unsigned A, bool I>                                    \
-  struct Describe<EDGE<Vector<T, L, A, I>>> {                                                  \
-    static CodeletField as(const char *name, std::size_t offset) {                             \
-      return field<T>(name, FieldAccess::ACCESS, FieldForm::Vector, offset, A);                \
-    }                                                                                          \
-  };                                                                                           \
-  template <typename T, VectorListLayout L, unsigned A, bool I>                                \
-  struct Describe<EDGE<VectorList<T, L, A, I>>> {                                              \
-    static CodeletField as(const char *name, std::size_t offset) {                             \
-      return field<T>(name, FieldAccess::ACCESS, FieldForm::RegionList, offset, A);            \
-    }                                                                                          \
-  };                                                                                           \
-  template <typename T, VectorLayout L, unsigned A, bool I>                                    \
-  struct Describe<Vector<EDGE<T>, L, A, I>> {                                                  \
-    static CodeletField as(const char *name, std::size_t offset) {                             \
-      return field<T>(name, FieldAccess::ACCESS, FieldForm::EdgeList, offset);                 \
-    }                                                                                          \
-  };                                                                                           \
-  template <typename T, VectorLayout L1, unsigned A1, bool I1, VectorLayout L2, unsigned A2,    \
-            bool I2>                                                                           \
-  struct Describe<Vector<EDGE<Vector<T, L1, A1, I1>>, L2, A2, I2>> {                            \
-    static CodeletField as(const char *name, std::size_t offset) {                             \
-      return field<T>(name, FieldAccess::ACCESS, FieldForm::RegionList, offset, A1);              \
-    }                                                                                          \
+#define POPLAR_DESCRIBE_EDGE(EDGE, ACCESS)                                                   \
+  template <typename T>                                                                      \
+  struct Describe<EDGE<T>> {                                                                 \
+    static CodeletField as(const char *name, std::size_t offset) {                           \
+      return field<T>(name, FieldAccess::ACCESS, FieldForm::Scalar, offset);                 \
+    }                                                                                        \
+  };                                                                                         \
+  template <typename T, VectorLayout L, unsigned A, bool I>                                  \
+  struct Describe<EDGE<Vector<T, L, A, I>>> {                                                \
+    static CodeletField as(const char *name, std::size_t offset) {                           \
+      return field<T>(name, FieldAccess::ACCESS, FieldForm::Vector, offset, A);              \
+    }                                                                                        \
+  };                                                                                         \
+  template <typename T, VectorListLayout L, unsigned A, bool I>                              \
+  struct Describe<EDGE<VectorList<T, L, A, I>>> {                                            \
+    static CodeletField as(const char *name, std::size_t offset) {                           \
+      return field<T>(name, FieldAccess::ACCESS, FieldForm::RegionList, offset, A);          \
+    }                                                                                        \
+  };                                                                                         \
+  template <typename T, VectorLayout L, unsigned A, bool I>                                  \
+  struct Describe<Vector<EDGE<T>, L, A, I>> {                                                \
+    static CodeletField as(const char *name, std::size_t offset) {                           \
+      return field<T>(name, FieldAccess::ACCESS, FieldForm::EdgeList, offset);               \
+    }                                                                                        \
+  };                                                                                         \
+  template <typename T, VectorLayout L1, unsigned A1, bool I1, VectorLayout L2, unsigned A2, \
+            bool I2>                                                                         \
+  struct Describe<Vector<EDGE<Vector<T, L1, A1, I1>>, L2, A2, I2>> {                         \
+    static CodeletField as(const char *name, std::size_t offset) {                           \
+      return field<T>(name, FieldAccess::ACCESS, FieldForm::RegionList, offset, A1);         \
+    }                                                                                        \
   };
 POPLAR_DESCRIBE_EDGE(Input, Read)
 POPLAR_DESCRIBE_EDGE(Output, Write)

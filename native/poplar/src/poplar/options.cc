@@ -90,8 +90,8 @@ class JsonReader {
   }
 
   [[noreturn]] void Fail() const {
-    throw parse_error("Options are a JSON object of strings; at character " +
-                      std::to_string(at_) + " of: " + text_);
+    throw parse_error("Options are a JSON object of strings; at character " + std::to_string(at_) +
+                      " of: " + text_);
   }
 
   const std::string text_;
@@ -202,8 +202,7 @@ std::string DebugNameAndId::getPathName() const { return Joined(parentPath_, nam
 
 DebugContext::DebugContext(const DebugInfo& parent, std::string name, SourceLocation location)
     : path_(Joined(parent.getPathName(), name)), location_(location) {}
-DebugContext::DebugContext(const DebugNameAndId& parent, std::string name,
-                           SourceLocation location)
+DebugContext::DebugContext(const DebugNameAndId& parent, std::string name, SourceLocation location)
     : path_(Joined(parent.getPathName(), name)), location_(location) {}
 DebugContext::DebugContext(const DebugContext& parent, StringRef name, SourceLocation location)
     : path_(Joined(parent.getPathName(), name)), location_(location) {}

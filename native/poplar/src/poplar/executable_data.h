@@ -56,8 +56,8 @@ struct Instruction {
 
 // A pointer to write into the state of a vertex when the engine is loaded.
 struct Fixup {
-  uint64_t at;       // in the states
-  uint64_t target;   // in the states or in memory
+  uint64_t at;      // in the states
+  uint64_t target;  // in the states or in memory
   bool in_states;
 };
 

@@ -365,8 +365,8 @@ template <typename Map>
 const typename Map::mapped_type& Find(const Map& map, StringRef handle, const char* what) {
   const auto found = map.find(handle.cloneAsString());
   if (found != map.end()) return found->second;
-  throw stream_connection_error(std::string("There is no ") + what + " '" +
-                                handle.cloneAsString() + "'.");
+  throw stream_connection_error(std::string("There is no ") + what + " '" + handle.cloneAsString() +
+                                "'.");
 }
 
 void Load(EngineData* engine) {
@@ -562,8 +562,8 @@ void Engine::connectStream(StringRef handle, void* begin, void* end) {
   char* const last = static_cast<char*>(end);
   const uint64_t bytes = data_->code->streams[stream].bytes;
   if (static_cast<uint64_t>(last - first) < bytes) {
-    throw stream_connection_error("A transfer of the stream '" + handle.cloneAsString() +
-                                  "' has " + std::to_string(bytes) + " bytes, the array " +
+    throw stream_connection_error("A transfer of the stream '" + handle.cloneAsString() + "' has " +
+                                  std::to_string(bytes) + " bytes, the array " +
                                   std::to_string(last - first) + ".");
   }
   data_->streams[stream] = {first, last, first, nullptr};

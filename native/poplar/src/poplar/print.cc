@@ -64,7 +64,10 @@ class TensorPrinter {
     char text[64];
     if (type_.isFloatingPoint()) {
       const bool free = format_.floatFormat == PrintTensorFmt::FloatFormat::None;
-      std::snprintf(text, sizeof text, free ? "%.*g" : scientific_ ? "%.*e" : "%.*f",
+      std::snprintf(text, sizeof text,
+                    free          ? "%.*g"
+                    : scientific_ ? "%.*e"
+                                  : "%.*f",
                     free ? 9 : behind_, Value(index));
     } else if (type_ == UNSIGNED_LONGLONG) {
       unsigned long long value;

@@ -98,7 +98,8 @@ std::shared_ptr<const CodeletLibrary> CodeletLibrary::Load(const std::string& pa
   }
   for (size_t i = 0; i < table->numTypes; ++i) {
     const CodeletType& from = table->types[i];
-    VertexType type{VertexName(TypeText(from.name)), from.kind, from.size, from.align, {}, from.run};
+    VertexType type{
+        VertexName(TypeText(from.name)), from.kind, from.size, from.align, {}, from.run};
     for (size_t f = 0; f < from.numFields; ++f) {
       const CodeletField& field = from.fields[f];
       type.fields.push_back({field.name, field.access, field.form,
@@ -130,10 +131,10 @@ std::shared_ptr<const CodeletLibrary> CodeletLibrary::Compile(
   if (code != 0) {
     const size_t undefined = output.find("undefined reference to ");
     if (undefined != std::string::npos) {
-      throw link_error("undefined symbol " +
-                           output.substr(undefined + 23, output.find('\n', undefined) -
-                                                             undefined - 23),
-                       output);
+      throw link_error(
+          "undefined symbol " +
+              output.substr(undefined + 23, output.find('\n', undefined) - undefined - 23),
+          output);
     }
     throw graph_program_compilation_error("Codelets do not compile:\n" + output);
   }

@@ -52,8 +52,7 @@ class Rearrangement {
       : view_(view), shape(view.shape), offset(OffsetOf(view)), strides(StridesOf(view)) {}
 
   Tensor Make() {
-    return Access::Make<Tensor>(
-        Rearranged(view_, std::move(shape), offset, std::move(strides)));
+    return Access::Make<Tensor>(Rearranged(view_, std::move(shape), offset, std::move(strides)));
   }
 
  private:
@@ -163,8 +162,10 @@ Tensor Tensor::flatten(unsigned dimBegin, unsigned dimEnd) const {
 
 Tensor Tensor::reshape(ArrayRef<size_t> shape) const {
   if (core::CountOf(shape) != numElements()) {
-    throw index_error("Tensor::reshape: shape " + Text(shape) + " has another number of elements"
-                      " than " + Text(view_->shape) + ".");
+    throw index_error("Tensor::reshape: shape " + Text(shape) +
+                      " has another number of elements"
+                      " than " +
+                      Text(view_->shape) + ".");
   }
   return Access::Make<Tensor>(core::Reshaped(*view_, shape.cloneAsVector()));
 }

@@ -226,8 +226,7 @@ std::string Device::getAttribute(StringRef name) const {
 Device Device::createVirtualDevice(unsigned tilesPerIPU) {
   Device device;
   device.data_ = std::make_unique<DeviceData>(*data_);
-  device.data_->target =
-      data_->target.createVirtualTarget(data_->target.getNumIPUs(), tilesPerIPU);
+  device.data_->target = data_->target.createVirtualTarget(data_->target.getNumIPUs(), tilesPerIPU);
   return device;
 }
 
@@ -252,14 +251,14 @@ std::vector<Group> Groups() {
   std::vector<Group> groups;
   unsigned id = 0;
   for (unsigned ipus = 1; ipus <= core::kMachineIpus; ipus *= 2) {
-    for (unsigned first = 0; first < core::kMachineIpus; first += ipus) groups.push_back({id++, ipus});
+    for (unsigned first = 0; first < core::kMachineIpus; first += ipus)
+      groups.push_back({id++, ipus});
   }
   return groups;
 }
 
 Device DeviceOf(const Group& group) {
-  return core::MakeDevice(group.id,
-                          core::DataOf(TargetType::IPU, core::kArchitecture, group.ipus));
+  return core::MakeDevice(group.id, core::DataOf(TargetType::IPU, core::kArchitecture, group.ipus));
 }
 
 }  // namespace
@@ -288,8 +287,8 @@ std::vector<Device> DeviceManager::getDevices(TargetType type, unsigned numIPUs,
 Device DeviceManager::getDevice(unsigned id, const OptionFlags&) const {
   const std::vector<Group> groups = Groups();
   if (id >= groups.size()) {
-    throw poplar_error("There is no device " + std::to_string(id) + ": the machine has devices 0 to " +
-                       std::to_string(groups.size() - 1) + ".");
+    throw poplar_error("There is no device " + std::to_string(id) +
+                       ": the machine has devices 0 to " + std::to_string(groups.size() - 1) + ".");
   }
   return DeviceOf(groups[id]);
 }

@@ -121,8 +121,7 @@ float FloatOf(uint16_t half) {
     result = std::ldexp(static_cast<float>(mantissa), -24);
     return sign ? -result : result;
   }
-  const uint32_t bits =
-      sign | ((exponent == 31 ? 0xff : exponent + 112) << 23) | (mantissa << 13);
+  const uint32_t bits = sign | ((exponent == 31 ? 0xff : exponent + 112) << 23) | (mantissa << 13);
   std::memcpy(&result, &bits, sizeof bits);
   return result;
 }
@@ -132,8 +131,8 @@ void Convert(Type from, const void* source, Type to, void* target, size_t count)
     std::memcpy(target, source, count * SizeOf(to));
     return;
   }
-#define CASE(ID, T)                                                                          \
-  case Id::ID:                                                                               \
+#define CASE(ID, T)                                                                              \
+  case Id::ID:                                                                                   \
     for (size_t i = 0; i < count; ++i) static_cast<T*>(target)[i] = Element<T>(from, source, i); \
     return;
   switch (static_cast<Id>(to.id())) {

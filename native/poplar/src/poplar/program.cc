@@ -49,8 +49,7 @@ void CheckStream(const ProgramNode& node, Type type, size_t count, const Tensor&
 namespace program {
 
 bool Program::isEmpty() const {
-  return node_ == nullptr ||
-         (node_->kind == ProgramKind::kSequence && node_->children.empty());
+  return node_ == nullptr || (node_->kind == ProgramKind::kSequence && node_->children.empty());
 }
 
 Sequence::Sequence(const DebugContext& debugContext) {
@@ -327,8 +326,7 @@ ErrorProgram::ErrorProgram(StringRef message, Tensor debugData, const DebugConte
 
 std::string core::Prefix(const SourceLocation& location) {
   if (!location.isValid()) return "";
-  return std::string(location.getFileName()) + ":" + std::to_string(location.getLineNumber()) +
-         " ";
+  return std::string(location.getFileName()) + ":" + std::to_string(location.getLineNumber()) + " ";
 }
 
 }  // namespace poplar

@@ -83,8 +83,7 @@ void Collapse(const std::vector<size_t>& shape, const std::vector<int64_t>& stri
               std::vector<std::pair<size_t, int64_t>>* dims) {
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == 1) continue;
-    if (!dims->empty() &&
-        dims->back().second == strides[i] * static_cast<int64_t>(shape[i])) {
+    if (!dims->empty() && dims->back().second == strides[i] * static_cast<int64_t>(shape[i])) {
       dims->back() = {dims->back().first * shape[i], strides[i]};
     } else {
       dims->push_back({shape[i], strides[i]});

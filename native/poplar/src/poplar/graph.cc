@@ -54,8 +54,8 @@ uint32_t AddVariable(GraphData* data, const Type& type, ArrayRef<size_t> shape,
   }
   const uint32_t id = static_cast<uint32_t>(data->variables.size());
   const uint64_t count = core::CountOf(shape);
-  data->variables.push_back(Variable{type, count, Name(context, kind, id), context.location(),
-                                     false, {}, core::TileMap(count)});
+  data->variables.push_back(Variable{
+      type, count, Name(context, kind, id), context.location(), false, {}, core::TileMap(count)});
   return id;
 }
 
@@ -87,8 +87,7 @@ Graph::Graph(const Target& target, replication_factor factor) {
   data_ = std::make_shared<GraphData>(target_, factor);
 }
 
-Graph::Graph(const Device& device, replication_factor factor)
-    : Graph(device.getTarget(), factor) {}
+Graph::Graph(const Device& device, replication_factor factor) : Graph(device.getTarget(), factor) {}
 
 Graph::Graph(Graph&&) noexcept = default;
 Graph& Graph::operator=(Graph&&) noexcept = default;
@@ -120,8 +119,8 @@ bool EndsWith(const std::string& text, const std::string& end) {
 
 bool Graph::addCodelets(StringRef file, CodeletFileType type, StringRef compileFlags, StringRef) {
   const std::string path = file;
-  const bool object = type == CodeletFileType::Object ||
-                      (type == CodeletFileType::Auto && EndsWith(path, ".gp"));
+  const bool object =
+      type == CodeletFileType::Object || (type == CodeletFileType::Auto && EndsWith(path, ".gp"));
   if (type == CodeletFileType::AsmSource || type == CodeletFileType::PreprocessedAsmSource ||
       EndsWith(path, ".S") || EndsWith(path, ".s")) {
     throw graph_program_compilation_error("'" + path +
@@ -277,9 +276,9 @@ Tensor CloneInMemoryOrder(Graph* graph, GraphData* data, const Type& type, const
   RunList list;
   core::ForEachRun(view, [&](const Run& run) {
     const Clone& clone = clones[run.var];
-    const auto part = std::prev(std::upper_bound(
-        clone.parts.begin(), clone.parts.end(), run.Lowest(),
-        [](int64_t element, const Part& p) { return element < p.begin; }));
+    const auto part = std::prev(
+        std::upper_bound(clone.parts.begin(), clone.parts.end(), run.Lowest(),
+                         [](int64_t element, const Part& p) { return element < p.begin; }));
     const bool inside = run.Highest() < part->end;
     if (inside) {
       Run copy = run;
@@ -289,9 +288,9 @@ Tensor CloneInMemoryOrder(Graph* graph, GraphData* data, const Type& type, const
       return;
     }
     for (uint64_t i = 0; i < run.count; ++i) {
-      const auto p = std::prev(std::upper_bound(
-          clone.parts.begin(), clone.parts.end(), run.At(i),
-          [](int64_t element, const Part& q) { return element < q.begin; }));
+      const auto p = std::prev(
+          std::upper_bound(clone.parts.begin(), clone.parts.end(), run.At(i),
+                           [](int64_t element, const Part& q) { return element < q.begin; }));
       list.Add({clone.id, static_cast<int64_t>(p->at) + run.At(i) - p->begin, 1, 1});
     }
   });
@@ -455,9 +454,8 @@ Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor, bool* isC
                     });
     } else {
       for (uint64_t i = 0; i < run.count; ++i) {
-        tiles.ForEach(run.At(i), run.At(i) + 1, [&](uint64_t, uint64_t, int64_t tile) {
-          place(at + i, at + i + 1, tile);
-        });
+        tiles.ForEach(run.At(i), run.At(i) + 1,
+                      [&](uint64_t, uint64_t, int64_t tile) { place(at + i, at + i + 1, tile); });
       }
     }
     at += run.count;
@@ -880,8 +878,13 @@ DataStream AddStream(GraphData* data, StringRef handle, const Type& type, size_t
     }
   }
   auto stream = std::make_shared<core::StreamData>();
-  *stream = {static_cast<unsigned>(data->streams.size()), handle.cloneAsString(), type, count,
-             data->replicas, mode, kind};
+  *stream = {static_cast<unsigned>(data->streams.size()),
+             handle.cloneAsString(),
+             type,
+             count,
+             data->replicas,
+             mode,
+             kind};
   data->streams.push_back(stream);
   return Access::MakeStream(stream);
 }
@@ -901,8 +904,8 @@ void Graph::createHostRead(StringRef handle, const Tensor& tensor, bool) {
 
 DataStream Graph::addHostToDeviceFIFO(StringRef handle, const Type& type, size_t numElements,
                                       ReplicatedStreamMode mode, const OptionFlags& options) {
-  return AddStream(data_.get(), handle, type, numElements, mode,
-                   DataStreamType::HostToDeviceFIFO, options);
+  return AddStream(data_.get(), handle, type, numElements, mode, DataStreamType::HostToDeviceFIFO,
+                   options);
 }
 
 DataStream Graph::addDeviceToHostFIFO(StringRef handle, const Type& type, size_t numElements,
@@ -915,8 +918,13 @@ RemoteBuffer Graph::addRemoteBuffer(StringRef handle, const Type& type, size_t n
                                     size_t repeats, bool rearrangeOnHost, bool optimiseMemory) {
   CheckHandle(*data_, handle.cloneAsString());
   auto buffer = std::make_shared<core::BufferData>();
-  *buffer = {static_cast<unsigned>(data_->buffers.size()), handle.cloneAsString(), type,
-             numElements, repeats, rearrangeOnHost, optimiseMemory};
+  *buffer = {static_cast<unsigned>(data_->buffers.size()),
+             handle.cloneAsString(),
+             type,
+             numElements,
+             repeats,
+             rearrangeOnHost,
+             optimiseMemory};
   data_->buffers.push_back(buffer);
   return Access::MakeBuffer(buffer);
 }
@@ -939,8 +947,9 @@ FunctionBuffer Graph::addFunctionBuffer(Function function, FunctionBufferMapping
 
 Tensor Graph::addReplicationIndexConstant(const DebugContext& debugContext) {
   if (data_->replicas > 1) {
-    throw graph_replication_error("addReplicationIndexConstant: several replicas run only in "
-                                  "programs of one replica each so far.");
+    throw graph_replication_error(
+        "addReplicationIndexConstant: several replicas run only in "
+        "programs of one replica each so far.");
   }
   const Tensor index = addConstant(UNSIGNED_INT, {}, 0u, debugContext);
   setTileMapping(index, 0);
@@ -979,7 +988,8 @@ std::string Escaped(const std::string& text) {
 void Graph::outputVertexGraph(std::ostream& os, ArrayRef<program::Program>) const {
   os << "digraph vertices {\n";
   for (size_t v = 0; v < data_->vertices.size(); ++v) {
-    os << "  v" << v << " [shape=box,label=\"" << Escaped(data_->vertices[v].type->name) << "\"];\n";
+    os << "  v" << v << " [shape=box,label=\"" << Escaped(data_->vertices[v].type->name)
+       << "\"];\n";
   }
   for (size_t v = 0; v < data_->variables.size(); ++v) {
     os << "  t" << v << " [label=\"" << Escaped(data_->variables[v].name) << "\"];\n";

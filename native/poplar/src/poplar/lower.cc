@@ -85,8 +85,7 @@ class Lowering {
     PlaceVariables();
     IndexEdges();
     for (const auto& stream : graph_.streams) {
-      result_->streams.push_back({stream->handle,
-                                  stream->kind == DataStreamType::HostToDeviceFIFO,
+      result_->streams.push_back({stream->handle, stream->kind == DataStreamType::HostToDeviceFIFO,
                                   stream->count * SizeOf(stream->type)});
     }
     for (const auto& buffer : graph_.buffers) {
@@ -226,8 +225,8 @@ class Lowering {
   [[noreturn]] void FailField(uint32_t vertex, const VertexField& field,
                               const std::string& what) const {
     const Vertex& data = graph_.vertices[vertex];
-    throw graph_connection_error(Prefix(graph_.compute_sets[data.compute_set].location) +
-                                 "Field " + data.type->name + "." + field.name + " " + what);
+    throw graph_connection_error(Prefix(graph_.compute_sets[data.compute_set].location) + "Field " +
+                                 data.type->name + "." + field.name + " " + what);
   }
 
   uint64_t ReserveState(uint64_t bytes, uint64_t alignment) {
@@ -325,7 +324,8 @@ class Lowering {
       if (edge.field != index) continue;
       any = true;
       if (regions.size() <= static_cast<size_t>(edge.region)) {
-        if (size != graph_.field_sizes.end()) FailField(vertex, field, "has more regions than its size.");
+        if (size != graph_.field_sizes.end())
+          FailField(vertex, field, "has more regions than its size.");
         regions.resize(edge.region + 1, nullptr);
       }
       if (regions[edge.region] != nullptr) FailField(vertex, field, "has a region twice.");
@@ -382,7 +382,8 @@ class Lowering {
       const auto [library, number] = Numbers(type);
       const uint64_t stride = Aligned(std::max<uint64_t>(1, type->size), type->align);
       const uint64_t states = ReserveState(stride * vertices.size(), kAlignment);
-      for (size_t i = 0; i < vertices.size(); ++i) FillVertex(vertices[i], states + i * stride, &code);
+      for (size_t i = 0; i < vertices.size(); ++i)
+        FillVertex(vertices[i], states + i * stride, &code);
       code.batches.push_back({library, number, states, vertices.size(), stride});
     }
     const int64_t result = static_cast<int64_t>(result_->compute_sets.size());
@@ -443,8 +444,7 @@ class Lowering {
           if (meets(read)) Conflict(data, use, *read);
         }
         if (write == nullptr || use.end > write->end) write = &use;
-      } else if (reads[0] == nullptr || use.end > reads[0]->end ||
-                 reads[0]->vertex == use.vertex) {
+      } else if (reads[0] == nullptr || use.end > reads[0]->end || reads[0]->vertex == use.vertex) {
         if (reads[0] != nullptr && reads[0]->vertex != use.vertex) reads[1] = reads[0];
         if (reads[0] == nullptr || reads[0]->vertex != use.vertex || use.end > reads[0]->end) {
           reads[0] = &use;
@@ -459,12 +459,12 @@ class Lowering {
     const Vertex& vertex = graph_.vertices[write.vertex];
     const int64_t begin = std::max(write.begin, other.begin);
     const int64_t end = std::min(write.end, other.end);
-    throw graph_cycle_error(
-        Prefix(data.location) + "Field " + vertex.type->name + "." +
-        vertex.type->fields[write.field].name + " writes to elements [" + std::to_string(begin) +
-        ":" + std::to_string(end) + ") of variable '" + graph_.variables[write.var].name +
-        "' that are " + (other.write ? "written to" : "read") +
-        " elsewhere in same compute set '" + data.name + "'.");
+    throw graph_cycle_error(Prefix(data.location) + "Field " + vertex.type->name + "." +
+                            vertex.type->fields[write.field].name + " writes to elements [" +
+                            std::to_string(begin) + ":" + std::to_string(end) + ") of variable '" +
+                            graph_.variables[write.var].name + "' that are " +
+                            (other.write ? "written to" : "read") +
+                            " elsewhere in same compute set '" + data.name + "'.");
   }
 
   // ---- programs
@@ -633,9 +633,8 @@ class Lowering {
   }
 
   void EmitIf(const ProgramNode& node) {
-    const int64_t branch =
-        Add({Op::kJumpIfZero, PlaceOfElement(node.inputs[0]), -1,
-             static_cast<int64_t>(SizeOf(node.inputs[0].elementType()))});
+    const int64_t branch = Add({Op::kJumpIfZero, PlaceOfElement(node.inputs[0]), -1,
+                                static_cast<int64_t>(SizeOf(node.inputs[0].elementType()))});
     Emit(node.children[0]);
     const int64_t end = Add({Op::kJump});
     GoTo(branch, Here());
@@ -697,7 +696,8 @@ class Lowering {
              std::get<1>(declared[i]) == given[i].numElements();
     }
     if (fits) return;
-    throw control_program_error(Prefix(node.location) + "Call: the tensors do not fit the "
+    throw control_program_error(Prefix(node.location) +
+                                "Call: the tensors do not fit the "
                                 "arguments that the host function was declared with.");
   }
 

@@ -1,0 +1,21 @@
+# Targets of Poplar's libraries, for find_package(poplar).
+get_filename_component(_poplar_sdk "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
+file(GLOB _poplar_libraries "${_poplar_sdk}/lib/lib*.so")
+foreach(_poplar_library ${_poplar_libraries})
+  get_filename_component(_poplar_name "${_poplar_library}" NAME_WE)
+  string(REGEX REPLACE "^lib" "" _poplar_name "${_poplar_name}")
+  if(NOT TARGET ${_poplar_name})
+    add_library(${_poplar_name} SHARED IMPORTED)
+    set_target_properties(${_poplar_name} PROPERTIES
+      IMPORTED_LOCATION "${_poplar_library}"
+      INTERFACE_INCLUDE_DIRECTORIES "${_poplar_sdk}/include")
+    if(NOT _poplar_name STREQUAL "poplar")
+      set_target_properties(${_poplar_name} PROPERTIES INTERFACE_LINK_LIBRARIES poplar)
+    endif()
+  endif()
+endforeach()
+if(NOT TARGET popc_bin)
+  add_executable(popc_bin IMPORTED)
+  set_target_properties(popc_bin PROPERTIES IMPORTED_LOCATION "$ENV{TENSORFLOW_IPU_POPC}")
+endif()
+set(poplar_FOUND TRUE)

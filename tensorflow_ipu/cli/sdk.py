@@ -1,0 +1,48 @@
+"""`tensorflow-ipu sdk`: prints the variables with which a shell compiles programs for Poplar."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from tensorflow_ipu.cli.console import Parser
+from tensorflow_ipu.frontends.poplar import sdk
+
+_EXAMPLES = (
+    (
+        'eval "$(tensorflow-ipu sdk)"',
+        "set up this shell: then g++, make, cmake and popc find Poplar",
+    ),
+    ("g++ -std=c++17 main.cpp -lpoplar -lpoputil -o main && ./main", "a program, in such a shell"),
+    ("popc codelets.cpp -o codelets.gp", "vertices of one's own"),
+    ("tensorflow-ipu sdk --path", "the folder with headers and libraries"),
+)
+
+
+def add(parser: Parser) -> None:
+    """Adds the arguments of the command.
+
+    Args:
+        parser: of the command.
+    """
+    parser.examples = _EXAMPLES
+    parser.description = (
+        "Prints `export` lines that name the headers and libraries of Poplar and its compiler of "
+        "codelets, popc. Programs for Poplar in C++ then compile unchanged and run on this machine."
+    )
+    parser.add_argument("--path", action="store_true", help="print the folder only")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the lines, or the folder; returns 1 if Poplar is not installed."""
+    folder = sdk.folder()
+    if not (folder / "lib" / "libpoplar.so").exists():
+        print(
+            f"There is no Poplar in {folder}: install tensorflow_ipu again (in a checkout: "
+            "`make native`).",
+            file=sys.stderr,
+        )
+        return 1
+    print(folder if options.path else sdk.exports(os.environ))
+    return 0

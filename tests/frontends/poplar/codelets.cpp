@@ -1,0 +1,72 @@
+// Vertices with each form of field.
+#include <poplar/Vertex.hpp>
+
+#include <algorithm>
+
+using namespace poplar;
+
+namespace forms {
+
+// Private fields, a list of edges, and state that stays.
+class Edges : public Vertex {
+  Vector<Input<float>> in;
+  Vector<Output<float>> out;
+  const float factor;
+  unsigned runs;
+
+ public:
+  Edges();
+  bool compute() {
+    ++runs;
+    for (unsigned i = 0; i < in.size(); ++i) *out[i] = *in[i] * factor + runs;
+    return true;
+  }
+};
+
+class Regions : public Vertex {
+ public:
+  Vector<Input<Vector<int, VectorLayout::ONE_PTR>>> in;
+  Output<Vector<int>> sums;
+  Vector<unsigned> sizes;
+  void compute() {
+    for (unsigned r = 0; r < in.size(); ++r) {
+      sums[r] = 0;
+      for (unsigned i = 0; i < sizes[r]; ++i) sums[r] += in[r][i];
+    }
+  }
+};
+
+class List : public Vertex {
+ public:
+  InOut<VectorList<float, VectorListLayout::DELTAN>> rows;
+  bool compute() {
+    for (unsigned r = 0; r < rows.size(); ++r) std::reverse(rows[r].begin(), rows[r].end());
+    return true;
+  }
+};
+
+template <typename T, bool Negative>
+class Scale : public MultiVertex {
+ public:
+  Input<Vector<T, VectorLayout::ONE_PTR, 8>> in;
+  Output<Vector<T, VectorLayout::SPAN, 8>> out;
+  bool compute(unsigned worker) {
+    for (unsigned i = worker; i < out.size(); i += numWorkers()) {
+      out[i] = Negative ? -(in[i] * T(3)) : in[i] * T(3);
+    }
+    return true;
+  }
+};
+template class Scale<float, true>;
+template class Scale<half, false>;
+
+class __attribute__((aligned(8))) Supervised : public SupervisorVertex {
+ public:
+  InOut<unsigned> value;
+  __attribute__((target("supervisor"))) bool compute() {
+    value = value + 1;
+    return value < 5;
+  }
+};
+
+}  // namespace forms
