@@ -11,11 +11,9 @@ from tensorflow_ipu.frontends.poplar import sdk
 
 _EXAMPLES = (
     (
-        'eval "$(tensorflow-ipu sdk)"',
-        "set up this shell: then g++, make, cmake and popc find Poplar",
+        "tensorflow-ipu sdk > poplar.sh",
+        "lines for a shell: after `source poplar.sh`, g++, make, cmake and popc find Poplar",
     ),
-    ("g++ -std=c++17 main.cpp -lpoplar -lpoputil -o main && ./main", "a program, in such a shell"),
-    ("popc codelets.cpp -o codelets.gp", "vertices of one's own"),
     ("tensorflow-ipu sdk --path", "the folder with headers and libraries"),
 )
 
@@ -29,7 +27,9 @@ def add(parser: Parser) -> None:
     parser.examples = _EXAMPLES
     parser.description = (
         "Prints `export` lines that name the headers and libraries of Poplar and its compiler of "
-        "codelets, popc. Programs for Poplar in C++ then compile unchanged and run on this machine."
+        'codelets, popc. In a shell that has read them, as with `eval "$(tensorflow-ipu sdk)"`, '
+        "C++ programs for Poplar compile unchanged and run on this machine: "
+        "g++ -std=c++17 main.cpp -lpoplar -lpoputil."
     )
     parser.add_argument("--path", action="store_true", help="print the folder only")
 
