@@ -21,6 +21,7 @@ _OF_OTHERS = {
     "_losses": "models and losses of Keras",
     "_metrics": "layers of Keras",
     "_name": "functions of TensorFlow",
+    "_numpy": "eager tensors of TensorFlow",
     "_opt": "optimizers of TensorFlow 1 that wrap another",
 }
 _OF_NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}

@@ -1,7 +1,8 @@
 """A process that plans: it ends at the first launch, or where the program needs a value.
 
-Initializers make tensors that have a type and a shape, and no memory (`native/plugin/
-abstract_compute.cc`). So programs can be planned whose weights this machine has no room for.
+Initializers make tensors that have a type and a shape, and no memory: see
+`native/plugin/abstract_compute.cc`. So programs can be planned whose weights this machine has no
+room for.
 """
 
 from __future__ import annotations
