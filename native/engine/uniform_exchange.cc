@@ -1,6 +1,7 @@
 #include "engine/uniform_exchange.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/random_bits.h"
 #include "tensorflow/core/platform/errors.h"
@@ -27,7 +28,7 @@ size_t UniformExchange::KeyHash::operator()(const Key& key) const {
 UniformExchange::UniformExchange(int num_replicas)
     : num_followers_(num_replicas - 1), cancelled_(num_replicas), ended_(num_replicas) {}
 
-void UniformExchange::Publish(const Key& key, Values values) {
+void UniformExchange::Publish(const Key& key, Values values, std::function<void()> done) {
   std::vector<Waiter> followers;
   {
     mutex_lock lock(mu_);
@@ -40,14 +41,18 @@ void UniformExchange::Publish(const Key& key, Values values) {
       entry.published = true;
       entry.followers.clear();
       entry.values = values;
+      if (MayWait(0)) entry.leader_done = std::exchange(done, nullptr);
     }
   }
   for (const Waiter& waiter : followers) waiter.receive(tensorflow::OkStatus(), values);
+  values.clear();
+  if (done != nullptr) done();
 }
 
 void UniformExchange::Take(const Key& key, int replica, Receive receive) {
   Values values;
   Status status;
+  std::function<void()> leader_done;
   {
     mutex_lock lock(mu_);
     Entry& entry = entries_[key];
@@ -59,12 +64,15 @@ void UniformExchange::Take(const Key& key, int replica, Receive receive) {
       status = WasCancelled();
     } else if (++entry.taken == num_followers_) {
       values = std::move(entry.values);
+      leader_done = std::move(entry.leader_done);
       entries_.erase(key);
     } else {
       values = entry.values;
     }
   }
   receive(status, values);
+  values.clear();
+  if (leader_done != nullptr) leader_done();
 }
 
 void UniformExchange::Arrive(const Key& key) {
@@ -72,7 +80,7 @@ void UniformExchange::Arrive(const Key& key) {
   {
     mutex_lock lock(mu_);
     Entry& entry = entries_[key];
-    if (++entry.arrived == num_followers_) leader = std::move(entry.leader);
+    if (++entry.arrived == num_followers_) leader = std::exchange(entry.leader, nullptr);
   }
   if (leader != nullptr) leader(tensorflow::OkStatus(), {});
 }
@@ -117,10 +125,14 @@ bool UniformExchange::MayWait(int replica) const {
 
 void UniformExchange::EndWaits() {
   std::vector<Receive> receivers;
+  std::vector<std::function<void()>> done;
   {
     mutex_lock lock(mu_);
     for (auto& [key, entry] : entries_) {
-      if (entry.leader != nullptr && !MayWait(0)) receivers.push_back(std::move(entry.leader));
+      if (!MayWait(0)) {
+        if (entry.leader != nullptr) receivers.push_back(std::exchange(entry.leader, nullptr));
+        if (entry.leader_done != nullptr) done.push_back(std::exchange(entry.leader_done, nullptr));
+      }
       const auto stays = [this](const Waiter& waiter) { return MayWait(waiter.replica); };
       auto& followers = entry.followers;
       const auto ends = std::stable_partition(followers.begin(), followers.end(), stays);
@@ -131,6 +143,7 @@ void UniformExchange::EndWaits() {
     }
   }
   for (const Receive& receive : receivers) receive(WasCancelled(), {});
+  for (const auto& function : done) function();
 }
 
 }  // namespace tensorflow_ipu

@@ -15,7 +15,8 @@
 namespace tensorflow_ipu {
 
 // One launch's exchange. Replica 0 is the leader: it computes what is equal on all replicas and
-// publishes it; the others, its followers, take it. What was published is kept until all have it.
+// publishes it; the others, its followers, take it. What was published is kept until all have it,
+// and the leader's iteration lasts as long: so it is not ahead by more than that.
 //
 // A variable that all replicas share is written by the leader when all followers have arrived at
 // the write: they have read what they read before it. They wait for it in the same way as for a
@@ -37,8 +38,9 @@ class UniformExchange {
 
   explicit UniformExchange(int num_replicas);
 
-  // The leader has computed `values`.
-  void Publish(const Key& key, Values values);
+  // The leader has computed `values`. Calls `done` when all followers have taken them, or need not
+  // any more.
+  void Publish(const Key& key, Values values, std::function<void()> done);
   // Calls `receive` when the leader has published, or an error ends the wait of `replica`.
   void Take(const Key& key, int replica, Receive receive);
   // A follower has come to a write.
@@ -65,7 +67,8 @@ class UniformExchange {
     int taken = 0;
     int arrived = 0;
     std::vector<Waiter> followers;
-    Receive leader;
+    Receive leader;                     // waits for arrivals
+    std::function<void()> leader_done;  // waits until all have taken
   };
 
   // Whether `replica` may wait for the leader, or the leader for followers.

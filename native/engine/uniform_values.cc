@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "tensorflow/core/common_runtime/graph_constructor.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/graph/algorithm.h"
@@ -437,9 +438,21 @@ class Analysis {
     return all;
   }
 
+  std::string TextOf(const Conditions& conditions) const {
+    std::vector<std::string> texts;
+    for (const auto& [predicate, way] : conditions) {
+      const Node* node = graph_.FindNodeId(predicate == kUnknownPredicate ? way : predicate);
+      texts.push_back(node->name() + (predicate == kUnknownPredicate ? "?" : ""));
+    }
+    return absl::StrJoin(texts, ", ");
+  }
+
   bool CollectivesDiffer() const {
     for (const Node* node : graph_.op_nodes()) {
-      if (kinds_[node->id()] == Kind::kCollective && !RunsAlike(*node)) return true;
+      if (kinds_[node->id()] != Kind::kCollective || RunsAlike(*node)) continue;
+      VLOG(1) << "Replicas may come differently to " << node->name() << ", by "
+              << TextOf(conditions_[node->id()]) << " or the loop " << flow_[node->id()].frame_name;
+      return true;
     }
     return false;
   }

@@ -32,19 +32,19 @@ UniformExchange& ExchangeOf(OpKernelContext* ctx) {
 Tensor Hollow(tensorflow::DataType type) { return Tensor(type, tensorflow::TensorShape({0})); }
 
 // The leader has computed its inputs, or has come to it.
-class PublishOp : public OpKernel {
+class PublishOp : public AsyncOpKernel {
  public:
-  explicit PublishOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  explicit PublishOp(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("node", &node_));
   }
 
   bool IsExpensive() override { return false; }
 
-  void Compute(OpKernelContext* ctx) override {
+  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
     UniformExchange::Values values;
     values.reserve(ctx->num_inputs());
     for (int i = 0; i < ctx->num_inputs(); ++i) values.push_back(ctx->input(i));
-    ExchangeOf(ctx).Publish(KeyOf(ctx, node_), std::move(values));
+    ExchangeOf(ctx).Publish(KeyOf(ctx, node_), std::move(values), std::move(done));
   }
 
  private:

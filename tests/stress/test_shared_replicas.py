@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from tests.stress import replica_programs
+from tensorflow_ipu.api import utils
+from tests.stress import keras_zoo, replica_programs
+from tests.support.models import keras_models
 
 SWITCH = "TENSORFLOW_IPU_REPLICAS_SHARE"
 AT_ONCE = "TENSORFLOW_IPU_REPLICAS_AT_ONCE"
@@ -41,3 +46,79 @@ def test_random_programs_have_bits_of_unshared(
     replicas = REPLICAS[program % len(REPLICAS)]
     at_once = 1 + program // len(REPLICAS) % 2
     _check(lambda: replica_programs.run(program, replicas), replicas, at_once, monkeypatch)
+
+
+_OPTIMIZERS: dict[str, Callable[[], Any]] = {
+    "sgd": lambda: tf.keras.optimizers.SGD(0.05),
+    "momentum": lambda: tf.keras.optimizers.SGD(0.05, 0.9),
+    "adam": lambda: tf.keras.optimizers.Adam(0.01),
+}
+
+
+def _with_dropout() -> tf.keras.Model:
+    layers = tf.keras.layers
+    return tf.keras.Sequential(
+        [
+            layers.Dense(12, "relu", input_shape=(6,)),
+            layers.BatchNormalization(),
+            layers.Dropout(0.3),
+            layers.Dense(keras_zoo.CLASSES, "softmax"),
+        ]
+    )
+
+
+_NETWORKS = {
+    "dropout": keras_zoo.Entry(_with_dropout, (6,)),
+    "blocks": keras_zoo.SMALL["blocks"],
+    "recurrent": keras_zoo.SMALL["recurrent"],
+}
+
+
+def _fit(network: str, optimizer: str, accumulated: int, replicas: int) -> list[np.ndarray]:
+    """Trains a network for two epochs; returns losses, weights and the optimizer's state."""
+    with keras_models.strategy(replicas).scope():
+        keras_models.seed()
+        utils.reset_ipu_seed(3)
+        model = _NETWORKS[network].build()
+        model.compile(
+            _OPTIMIZERS[optimizer](), "sparse_categorical_crossentropy", ["accuracy"], None
+        )
+        model.set_gradient_accumulation_options(accumulated, "mean")
+        x, y = keras_zoo.data(_NETWORKS[network], 16 * replicas)
+        history = model.fit(
+            x, y, 2, 2, 0, shuffle=False, steps_per_epoch=8 * replicas // accumulated * accumulated
+        )
+        state = [variable.numpy() for variable in model.optimizer.variables()]
+        losses = [np.asarray(values) for values in history.history.values()]
+    return [*losses, *model.get_weights(), *state]
+
+
+@pytest.mark.parametrize(
+    ("network", "optimizer", "accumulated", "replicas"),
+    [("dropout", "adam", 1, 2), ("dropout", "momentum", 4, 4), ("blocks", "sgd", 2, 2)],
+)
+def test_fits_have_bits_of_unshared(
+    network: str,
+    optimizer: str,
+    accumulated: int,
+    replicas: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = functools.partial(_fit, network, optimizer, accumulated, replicas)
+    _check(run, replicas, 1, monkeypatch)
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("replicas", [1, 2, 8])
+@pytest.mark.parametrize("accumulated", [1, 4])
+@pytest.mark.parametrize("optimizer", _OPTIMIZERS)
+@pytest.mark.parametrize("network", _NETWORKS)
+def test_all_fits_have_bits_of_unshared(
+    network: str,
+    optimizer: str,
+    accumulated: int,
+    replicas: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = functools.partial(_fit, network, optimizer, accumulated, replicas)
+    _check(run, replicas, 1, monkeypatch)
