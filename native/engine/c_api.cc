@@ -276,6 +276,15 @@ TFIPU_EXPORT void tfipu_statistics(const char* executable, int64_t* launches, do
   *seconds = statistics.seconds;
 }
 
+// Four numbers: uniform ops, ops, bytes of uniform variables, bytes of variables.
+TFIPU_EXPORT void tfipu_uniform_statistics(const char* executable, int64_t* numbers) {
+  const auto uniform = tensorflow_ipu::Statistics::Get(executable).uniform;
+  numbers[0] = uniform.uniform_ops;
+  numbers[1] = uniform.ops;
+  numbers[2] = uniform.uniform_bytes;
+  numbers[3] = uniform.bytes;
+}
+
 TFIPU_EXPORT void tfipu_log_launches(const char* executable, const char* line) {
   tensorflow_ipu::Statistics::LogLaunches(executable, line);
 }

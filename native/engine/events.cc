@@ -54,11 +54,13 @@ std::vector<Event> EventStore::Drain() {
   return drained;
 }
 
-void Statistics::Add(const std::string& executable, double seconds) {
+void Statistics::Add(const std::string& executable, double seconds,
+                     const UniformStatistics& uniform) {
   tensorflow::mutex_lock lock(statistics_mu);
   Entry& entry = AllStatistics()[executable];
   ++entry.statistics.launches;
   entry.statistics.seconds += seconds;
+  entry.statistics.uniform = uniform;
   if (!entry.line.empty()) LOG(INFO) << entry.line;
 }
 

@@ -31,15 +31,24 @@ class EventStore {
   static std::vector<Event> Drain();
 };
 
+// What of a program is equal on all of its replicas, so that they share it.
+struct UniformStatistics {
+  int64_t uniform_ops = 0;
+  int64_t ops = 0;
+  int64_t uniform_bytes = 0;  // of variables
+  int64_t bytes = 0;
+};
+
 // Launches of an executable and the host's wall time in them.
 struct LaunchStatistics {
   int64_t launches = 0;
   double seconds = 0;
+  UniformStatistics uniform;  // of the last launch
 };
 
 class Statistics {
  public:
-  static void Add(const std::string& executable, double seconds);
+  static void Add(const std::string& executable, double seconds, const UniformStatistics& uniform);
   // Has a line logged after each launch of an executable, until Clear.
   static void LogLaunches(const std::string& executable, const std::string& line);
   static LaunchStatistics Get(const std::string& executable);

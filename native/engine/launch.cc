@@ -101,6 +101,7 @@ class Launcher : public StoppableLaunch {
         caller_(caller),
         cpu_(loaded_.runtime->device_mgr()->HostCPU()),
         done_(std::move(done)),
+        uniform_(loaded_.uniform),
         replicas_(loaded_.program->replicas),
         pending_(loaded_.program->replicas),
         start_ns_(tensorflow::Env::Default()->NowNanos()) {
@@ -211,7 +212,9 @@ class Launcher : public StoppableLaunch {
       if (arguments_[i].variable == nullptr) continue;
       ReplicatedVariable& variable = variables_[i];
       variable.original = std::move(arguments_[i].variable);
-      if (loaded_.shared_variables.count(static_cast<int>(i)) > 0) continue;
+      const bool shared = loaded_.shared_variables.count(static_cast<int>(i)) > 0;
+      if (replicas_.size() > 1) Count(variable.original.get(), shared);
+      if (shared) continue;
       if (KeepsVariables()) {
         variable.copies = device_->resident_variables().Take(variable.original.get());
       }
@@ -222,6 +225,13 @@ class Launcher : public StoppableLaunch {
     }
     // What is left belongs to variables that the program was given before, and now is not.
     if (KeepsVariables()) device_->resident_variables().Clear();
+  }
+
+  void Count(Var* variable, bool shared) {
+    tensorflow::tf_shared_lock lock(*variable->mu());
+    const auto bytes = static_cast<int64_t>(variable->tensor()->TotalBytes());
+    uniform_.bytes += bytes;
+    if (shared) uniform_.uniform_bytes += bytes;
   }
 
   std::vector<Tensor> Inputs(size_t replica) const {
@@ -314,7 +324,7 @@ class Launcher : public StoppableLaunch {
     const Program& program = *loaded_.program;
     const double seconds =
         (tensorflow::Env::Default()->NowNanos() - start_ns_) / kNanosecondsPerSecond;
-    Statistics::Add(program.id, seconds);
+    Statistics::Add(program.id, seconds, uniform_);
     for (size_t r = 0; r < replicas_.size(); ++r) {
       const std::string container = replicas_[r].context->VariableContainer();
       cpu_->resource_manager()->Cleanup(container).IgnoreError();
@@ -348,6 +358,7 @@ class Launcher : public StoppableLaunch {
   CancellationManager cancellation_;
   tensorflow::CancellationToken token_ = CancellationManager::kInvalidToken;
   Done done_;
+  UniformStatistics uniform_;
   std::vector<LaunchArgument> arguments_;
   std::vector<ReplicatedVariable> variables_;
   std::vector<Replica> replicas_;
@@ -427,6 +438,7 @@ class GraphOptimizer {
   bool shares() const { return share_; }
   const std::set<int>& shared_variables() const { return values_.uniform_variables; }
   bool may_keep_state_in_kernels() const { return may_keep_state_in_kernels_; }
+  const UniformStatistics& uniform() const { return uniform_; }
 
   Status Optimize(std::vector<std::string> ret_nodes, std::vector<std::string> keep_nodes,
                   FunctionLibraryDefinition* library, const tensorflow::DeviceSet& devices,
@@ -467,12 +479,10 @@ class GraphOptimizer {
     *graph = Copy(*graph_);
     TF_RETURN_IF_ERROR(FindUniformValues(**graph, library, replicas_, aliases_, &values_));
     share_ = !values_.computed_alike.empty();
-    VLOG(1) << "Replicas of " << function_ << " share "
-            << std::count(values_.computed_alike.begin(), values_.computed_alike.end(), true)
-            << " nodes of " << (*graph)->num_op_nodes() << ", "
-            << std::count(values_.written_alike.begin(), values_.written_alike.end(), true)
-            << " writes and " << values_.uniform_variables.size() << " variables of "
-            << aliases_.size() << " arguments.";
+    uniform_.ops = (*graph)->num_op_nodes();
+    for (const auto* nodes : {&values_.computed_alike, &values_.written_alike}) {
+      uniform_.uniform_ops += std::count(nodes->begin(), nodes->end(), true);
+    }
     if (!share_) return tensorflow::OkStatus();
     TF_RETURN_IF_ERROR(MakeLeader(values_, graph->get()));
     return MakeFollower(values_, graph_.get());
@@ -505,6 +515,7 @@ class GraphOptimizer {
   bool share_;
   bool may_keep_state_in_kernels_ = false;
   UniformValues values_;
+  UniformStatistics uniform_;
   std::unique_ptr<Graph> graph_;
   tensorflow::FunctionDefLibrary functions_;
 };
@@ -562,6 +573,7 @@ Status LoadProgram(std::shared_ptr<const Program> program, int ordinal,
              std::move(functions),
              optimizer->shares(),
              optimizer->shared_variables(),
+             optimizer->uniform(),
              std::move(handles),
              nullptr};
   return tensorflow::OkStatus();

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "engine/events.h"
 #include "engine/program.h"
 #include "engine/running_launches.h"
 #include "engine/variable_handles.h"
@@ -31,6 +32,8 @@ struct LoadedProgram {
   bool shares = false;
   // Arguments that are variables which all replicas have one of.
   std::set<int> shared_variables;
+  // Without the bytes of variables.
+  UniformStatistics uniform;
   // Of the variables that a launch is given.
   std::shared_ptr<VariableHandles> handles;
   // What `runtime` is part of, if the program has one of its own.

@@ -1,6 +1,7 @@
 #include "engine/uniform_exchange.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "engine/random_bits.h"
@@ -26,22 +27,22 @@ size_t UniformExchange::KeyHash::operator()(const Key& key) const {
 }
 
 UniformExchange::UniformExchange(int num_replicas)
-    : num_followers_(num_replicas - 1), cancelled_(num_replicas), ended_(num_replicas) {}
+    : num_replicas_(num_replicas), cancelled_(num_replicas), ended_(num_replicas) {}
 
 void UniformExchange::Publish(const Key& key, Values values, std::function<void()> done) {
   std::vector<Waiter> followers;
   {
     mutex_lock lock(mu_);
-    Entry& entry = entries_[key];
+    Entry& entry = EntryOf(key);
     followers = std::move(entry.followers);
-    entry.taken += static_cast<int>(followers.size());
-    if (entry.taken == num_followers_) {
+    for (const Waiter& waiter : followers) entry.taken[waiter.replica] = true;
+    if (HasAll(entry.taken)) {
       entries_.erase(key);
     } else {
       entry.published = true;
       entry.followers.clear();
       entry.values = values;
-      if (MayWait(0)) entry.leader_done = std::exchange(done, nullptr);
+      if (!cancelled_[0]) entry.leader_done = std::exchange(done, nullptr);
     }
   }
   for (const Waiter& waiter : followers) waiter.receive(tensorflow::OkStatus(), values);
@@ -55,19 +56,19 @@ void UniformExchange::Take(const Key& key, int replica, Receive receive) {
   std::function<void()> leader_done;
   {
     mutex_lock lock(mu_);
-    Entry& entry = entries_[key];
-    if (!entry.published) {
-      if (MayWait(replica)) {
-        entry.followers.push_back({replica, std::move(receive)});
-        return;
-      }
-      status = WasCancelled();
-    } else if (++entry.taken == num_followers_) {
-      values = std::move(entry.values);
-      leader_done = std::move(entry.leader_done);
-      entries_.erase(key);
-    } else {
+    Entry& entry = EntryOf(key);
+    if (entry.published) {
       values = entry.values;
+      entry.taken[replica] = true;
+      if (HasAll(entry.taken)) {
+        leader_done = std::move(entry.leader_done);
+        entries_.erase(key);
+      }
+    } else if (MayWait(replica)) {
+      entry.followers.push_back({replica, std::move(receive)});
+      return;
+    } else {
+      status = WasCancelled();
     }
   }
   receive(status, values);
@@ -75,12 +76,13 @@ void UniformExchange::Take(const Key& key, int replica, Receive receive) {
   if (leader_done != nullptr) leader_done();
 }
 
-void UniformExchange::Arrive(const Key& key) {
+void UniformExchange::Arrive(const Key& key, int replica) {
   Receive leader;
   {
     mutex_lock lock(mu_);
-    Entry& entry = entries_[key];
-    if (++entry.arrived == num_followers_) leader = std::exchange(entry.leader, nullptr);
+    Entry& entry = EntryOf(key);
+    entry.arrived[replica] = true;
+    if (HasAll(entry.arrived)) leader = std::exchange(entry.leader, nullptr);
   }
   if (leader != nullptr) leader(tensorflow::OkStatus(), {});
 }
@@ -89,9 +91,9 @@ void UniformExchange::AwaitArrivals(const Key& key, Receive receive) {
   Status status;
   {
     mutex_lock lock(mu_);
-    Entry& entry = entries_[key];
-    if (entry.arrived < num_followers_) {
-      if (MayWait(0)) {
+    Entry& entry = EntryOf(key);
+    if (!HasAll(entry.arrived)) {
+      if (!cancelled_[0]) {
         entry.leader = std::move(receive);
         return;
       }
@@ -117,32 +119,50 @@ void UniformExchange::End(int replica) {
   EndWaits();
 }
 
-bool UniformExchange::MayWait(int replica) const {
-  if (cancelled_[replica]) return false;
-  if (replica > 0) return !ended_[0];
-  return std::find(ended_.begin(), ended_.end(), true) == ended_.end();
+UniformExchange::Entry& UniformExchange::EntryOf(const Key& key) {
+  const auto [found, is_new] = entries_.try_emplace(key);
+  if (is_new) {
+    found->second.taken.resize(num_replicas_);
+    found->second.arrived.resize(num_replicas_);
+  }
+  return found->second;
 }
 
+bool UniformExchange::HasAll(const std::vector<bool>& replicas) const {
+  for (int r = 1; r < num_replicas_; ++r) {
+    if (!replicas[r] && !ended_[r]) return false;
+  }
+  return true;
+}
+
+bool UniformExchange::MayWait(int replica) const { return !cancelled_[replica] && !ended_[0]; }
+
 void UniformExchange::EndWaits() {
-  std::vector<Receive> receivers;
+  std::vector<std::pair<Receive, Status>> receivers;
   std::vector<std::function<void()>> done;
   {
     mutex_lock lock(mu_);
-    for (auto& [key, entry] : entries_) {
-      if (!MayWait(0)) {
-        if (entry.leader != nullptr) receivers.push_back(std::exchange(entry.leader, nullptr));
-        if (entry.leader_done != nullptr) done.push_back(std::exchange(entry.leader_done, nullptr));
+    for (auto next = entries_.begin(); next != entries_.end();) {
+      Entry& entry = next->second;
+      const bool taken = entry.published && HasAll(entry.taken);
+      if (entry.leader != nullptr && (cancelled_[0] || HasAll(entry.arrived))) {
+        receivers.emplace_back(std::exchange(entry.leader, nullptr),
+                               cancelled_[0] ? WasCancelled() : tensorflow::OkStatus());
+      }
+      if (entry.leader_done != nullptr && (cancelled_[0] || taken)) {
+        done.push_back(std::exchange(entry.leader_done, nullptr));
       }
       const auto stays = [this](const Waiter& waiter) { return MayWait(waiter.replica); };
       auto& followers = entry.followers;
       const auto ends = std::stable_partition(followers.begin(), followers.end(), stays);
       for (auto waiter = ends; waiter != followers.end(); ++waiter) {
-        receivers.push_back(std::move(waiter->receive));
+        receivers.emplace_back(std::move(waiter->receive), WasCancelled());
       }
       followers.erase(ends, followers.end());
+      next = taken ? entries_.erase(next) : std::next(next);
     }
   }
-  for (const Receive& receive : receivers) receive(WasCancelled(), {});
+  for (const auto& [receive, status] : receivers) receive(status, {});
   for (const auto& function : done) function();
 }
 

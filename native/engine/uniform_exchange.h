@@ -44,13 +44,14 @@ class UniformExchange {
   // Calls `receive` when the leader has published, or an error ends the wait of `replica`.
   void Take(const Key& key, int replica, Receive receive);
   // A follower has come to a write.
-  void Arrive(const Key& key);
+  void Arrive(const Key& key, int replica);
   // Calls `receive`, with no values, when all followers have arrived.
   void AwaitArrivals(const Key& key, Receive receive);
 
   // Ends all that `replica` waits for, and will.
   void Cancel(int replica);
-  // `replica` has ended with an error, and the others need not: ends what waits for it.
+  // `replica` has ended with an error, and the others need not. It takes nothing any more, and
+  // reads nothing. Those that wait for the leader end when it has ended.
   void End(int replica);
 
  private:
@@ -64,19 +65,21 @@ class UniformExchange {
   struct Entry {
     bool published = false;
     Values values;
-    int taken = 0;
-    int arrived = 0;
+    std::vector<bool> taken, arrived;  // by replica
     std::vector<Waiter> followers;
     Receive leader;                     // waits for arrivals
     std::function<void()> leader_done;  // waits until all have taken
   };
 
-  // Whether `replica` may wait for the leader, or the leader for followers.
+  Entry& EntryOf(const Key& key) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether all followers that have not ended are in a set.
+  bool HasAll(const std::vector<bool>& replicas) const TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether a follower may wait for the leader.
   bool MayWait(int replica) const TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Ends the waits of all that may not.
+  // Ends waits that have come to an end because replicas have.
   void EndWaits();
 
-  const int num_followers_;
+  const int num_replicas_;
   tensorflow::mutex mu_;
   std::unordered_map<Key, Entry, KeyHash> entries_ TF_GUARDED_BY(mu_);
   std::vector<bool> cancelled_ TF_GUARDED_BY(mu_);

@@ -404,13 +404,15 @@ class Analysis {
     }
   }
 
-  // Both ways of a condition together are always taken.
+  // Both ways of a condition together are always taken. What comes from the iteration before is
+  // there whenever there is another iteration.
   Conditions Merged(const Node& merge) const {
     std::vector<Conditions> ways;
     Conditions all;
     for (const Edge* edge : merge.in_edges()) {
+      if (edge->src()->IsNextIteration()) continue;
       Conditions conditions = ConditionsOf(*edge);
-      if (edge->IsControlEdge() || edge->src()->IsNextIteration()) {
+      if (edge->IsControlEdge()) {
         all.insert(conditions.begin(), conditions.end());
       } else {
         ways.push_back(std::move(conditions));
@@ -462,14 +464,14 @@ class Analysis {
     values->computed_alike.assign(count, false);
     values->written_alike.assign(count, false);
     values->variables.assign(count, {});
+    for (size_t i = 0; i < aliases_.size(); ++i) {
+      if (differing_variables_.count(aliases_[i]) > 0) continue;
+      values->uniform_variables.insert(static_cast<int>(i));
+    }
     for (const Node* node : graph_.op_nodes()) {
       const int id = node->id();
       for (const int variable : VariablesOf(*node)) {
         if (variable >= 0) values->variables[id].insert(variable);
-      }
-      if (node->IsArg() && !handles_[id].empty()) {
-        const int variable = *handles_[id].begin();
-        if (differing_variables_.count(variable) == 0) values->uniform_variables.insert(variable);
       }
       if (differs_[id] || !RunsAlike(*node)) continue;
       const Kind kind = kinds_[id];

@@ -17,9 +17,10 @@ struct UniformValues {
   std::vector<bool> computed_alike;
   // Nodes that write the same to the same variables of the user, equally often.
   std::vector<bool> written_alike;
-  // Nodes with inputs that are variables of the user: the arguments that may be those variables.
+  // Nodes with inputs that are variables of the user: the arguments that may be those variables, of
+  // aliases the first.
   std::vector<std::set<int>> variables;
-  // Variables of the user that are equal on all replicas at all times, by argument.
+  // Arguments that are equal on all replicas at all times, if they are variables.
   std::set<int> uniform_variables;
 };
 

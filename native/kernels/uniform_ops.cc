@@ -91,8 +91,9 @@ class FollowOp : public AsyncOpKernel {
   void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
     const UniformExchange::Key key = KeyOf(ctx, node_);
     UniformExchange& exchange = ExchangeOf(ctx);
-    if (writes_) exchange.Arrive(key);
-    exchange.Take(key, LaunchContext::From(ctx)->replica(),
+    const int replica = LaunchContext::From(ctx)->replica();
+    if (writes_) exchange.Arrive(key, replica);
+    exchange.Take(key, replica,
                   [this, ctx, done = std::move(done)](const Status& status,
                                                       const UniformExchange::Values& values) {
                     if (status.ok()) {

@@ -64,6 +64,11 @@ class Executable(CompiledProgram):
         """The host's wall time in all launches, in seconds. Says nothing of the chip's speed."""
         return native.statistics(self.id)[1]
 
+    @property
+    def uniform(self) -> tuple[int, int, int, int]:
+        """What replicas share: uniform ops, all ops, bytes of uniform variables, of all of them."""
+        return native.uniform_statistics(self.id)
+
     __repr__ = shows(
         lambda self: {
             "": self.name,

@@ -303,15 +303,44 @@ FilePath = Union[str, Path]
 
 
 class Executions(NamedTuple):
-    """Number of a program's launches, and their host time.
+    """Number of a program's launches, their host time, and what replicas shared in the last one.
 
     Args:
         launches: number of launches.
         host_seconds: the host's wall time in all launches; says nothing of a chip's speed.
+        uniform_ops: ops that one replica computed for all; 0 if each computed everything.
+        ops: all ops of the program that ran on several replicas.
+        uniform_bytes: bytes of the variables of which there was one for all replicas.
+        variable_bytes: bytes of all variables of a replica.
     """
 
     launches: int = 0
     host_seconds: float = 0.0
+    uniform_ops: int = 0
+    ops: int = 0
+    uniform_bytes: int = 0
+    variable_bytes: int = 0
+
+    @classmethod
+    def of(cls, executable: Executable) -> Self:
+        """Returns the executions of a program until now.
+
+        Args:
+            executable: the program.
+        """
+        return cls(executable.launches, executable.seconds, *executable.uniform)
+
+    def since(self, before: Executions) -> Self:
+        """Returns the executions without earlier ones.
+
+        Args:
+            before: the earlier executions.
+        """
+        launches = self.launches - before.launches
+        if not launches:
+            return type(self)()
+        seconds = max(0.0, self.host_seconds - before.host_seconds)
+        return self._replace(launches=launches, host_seconds=seconds)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -354,7 +383,7 @@ class ReportData:
         Args:
             executable: the program; it is planned now if it was not before.
         """
-        executions = Executions(executable.launches, executable.seconds)
+        executions = Executions.of(executable)
         return cls.from_plan(executable.plan, options_of(executable), executions)
 
     def with_executions(self, executions: Executions) -> Self:
@@ -522,7 +551,10 @@ class ReportData:
         except (KeyError, TypeError, IndexError, ValueError) as error:
             text = str(error) if isinstance(error, ValueError) else repr(error)
             raise ValueError(f"Not a whole report: {text}. Make the report again.") from error
-        executions = Executions(data["executions"]["launches"], data["executions"]["host_seconds"])
+        known = data["executions"]
+        executions = Executions(
+            **{name: known[name] for name in Executions._fields if name in known}
+        )
         report = cls(plan, data["program"]["options"], executions, data["created"])
         # Findings stay as they were when the report was made.
         vars(report)["insights"] = data["insights"]

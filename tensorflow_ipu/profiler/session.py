@@ -63,7 +63,7 @@ class Tracker:
         """Starts counting the launches of a program, and keeps it; once is enough."""
         if executable.id not in self._watched:
             executable.keep_sources()
-            self._begin[executable.id] = Executions(executable.launches, executable.seconds)
+            self._begin[executable.id] = Executions.of(executable)
             self._watched[executable.id] = executable
 
     def executions(self, executable: Executable) -> Executions:
@@ -72,17 +72,13 @@ class Tracker:
         Args:
             executable: a program that is watched.
         """
-        begin = self._begin[executable.id]
-        end = self._end.get(executable.id) or Executions(executable.launches, executable.seconds)
-        return Executions(
-            end.launches - begin.launches, max(0.0, end.host_seconds - begin.host_seconds)
-        )
+        end = self._end.get(executable.id) or Executions.of(executable)
+        return end.since(self._begin[executable.id])
 
     def freeze(self) -> None:
         """Stops counting."""
         for executable in self.executables:
-            now = Executions(executable.launches, executable.seconds)
-            self._end.setdefault(executable.id, now)
+            self._end.setdefault(executable.id, Executions.of(executable))
 
     def before_reset(self) -> None:
         """Records the numbers that the engine is about to drop."""

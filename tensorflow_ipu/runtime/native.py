@@ -95,6 +95,7 @@ _FUNCTIONS = (
         ctypes.POINTER(ctypes.c_int64),
         ctypes.POINTER(ctypes.c_double),
     ),
+    ("tfipu_uniform_statistics", None, ctypes.c_char_p, ctypes.POINTER(ctypes.c_int64)),
     ("tfipu_log_launches", None, ctypes.c_char_p, ctypes.c_char_p),
     ("tfipu_kernel_available", ctypes.c_int, ctypes.c_char_p, ctypes.c_int64),
     (
@@ -469,6 +470,18 @@ def statistics(executable: str) -> tuple[int, float]:
     launches, seconds = ctypes.c_int64(), ctypes.c_double()
     load().tfipu_statistics(executable.encode(), ctypes.byref(launches), ctypes.byref(seconds))
     return launches.value, seconds.value
+
+
+def uniform_statistics(executable: str) -> tuple[int, int, int, int]:
+    """Returns what of an Executable its replicas share, from its last launch on several replicas.
+
+    Returns:
+        Uniform ops, all ops, bytes of uniform variables, bytes of all variables.
+    """
+    numbers = (ctypes.c_int64 * 4)()
+    load().tfipu_uniform_statistics(executable.encode(), numbers)
+    uniform_ops, ops, uniform_bytes, all_bytes = numbers
+    return uniform_ops, ops, uniform_bytes, all_bytes
 
 
 def log_launches(executable: str, line: str) -> None:

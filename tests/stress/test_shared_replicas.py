@@ -81,13 +81,14 @@ def _fit(network: str, optimizer: str, accumulated: int, replicas: int) -> list[
         utils.reset_ipu_seed(3)
         model = _NETWORKS[network].build()
         model.compile(
-            _OPTIMIZERS[optimizer](), "sparse_categorical_crossentropy", ["accuracy"], None
+            _OPTIMIZERS[optimizer](),
+            "sparse_categorical_crossentropy",
+            ["accuracy"],
+            steps_per_execution=8,
         )
         model.set_gradient_accumulation_options(accumulated, "mean")
-        x, y = keras_zoo.data(_NETWORKS[network], 16 * replicas)
-        history = model.fit(
-            x, y, 2, 2, 0, shuffle=False, steps_per_epoch=8 * replicas // accumulated * accumulated
-        )
+        x, y = keras_zoo.data(_NETWORKS[network], 32 * replicas)
+        history = model.fit(x, y, batch_size=2, epochs=2, verbose=0, shuffle=False)
         state = [variable.numpy() for variable in model.optimizer.variables()]
         losses = [np.asarray(values) for values in history.history.values()]
     return [*losses, *model.get_weights(), *state]
@@ -95,7 +96,7 @@ def _fit(network: str, optimizer: str, accumulated: int, replicas: int) -> list[
 
 @pytest.mark.parametrize(
     ("network", "optimizer", "accumulated", "replicas"),
-    [("dropout", "adam", 1, 2), ("dropout", "momentum", 4, 4), ("blocks", "sgd", 2, 2)],
+    [("dropout", "adam", 1, 2), ("dropout", "momentum", 4, 4)],
 )
 def test_fits_have_bits_of_unshared(
     network: str,

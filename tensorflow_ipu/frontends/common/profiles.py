@@ -67,7 +67,7 @@ class Profile:
         """
         private_files.make_folder(self._folder)
         report_directory.write(report, self._folder, self._options)
-        before = Executions(executable.launches, executable.seconds)
+        before = Executions.of(executable)
         weakref.finalize(owner, _renew, executable, report, self._folder, self._options, before)
 
     def store(self, folder: str | os.PathLike[str]) -> None:
@@ -110,8 +110,7 @@ def _renew(
     before: Executions,
 ) -> None:
     """Writes a report again with the executions since."""
-    seconds = executable.seconds - before.host_seconds
-    done = Executions(executable.launches - before.launches, seconds)
+    done = Executions.of(executable).since(before)
     if options.execution and done != report.executions and folder.is_dir():
         try:
             report_directory.write(report.with_executions(done), folder, options)

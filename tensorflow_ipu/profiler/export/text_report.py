@@ -314,6 +314,18 @@ def _ipu_memory(memory: IpuMemory) -> list[str]:
     ]
 
 
+def _shared(report: ReportData) -> list[str]:
+    """Returns the line about what replicas shared on the host."""
+    executions = report.executions
+    if not executions.ops:
+        return []
+    return [
+        f"Uniform: {executions.uniform_ops:,} of {executions.ops:,} ops, which the host ran once "
+        f"for all replicas, and {executions.uniform_bytes:,} of {executions.variable_bytes:,} B "
+        "of variables, which it held once"
+    ]
+
+
 def _execution(report: ReportData) -> list[str]:
     """Returns the lines about the cycles of a launch by kind."""
     timeline, executions = report.plan.timeline, report.executions
@@ -348,6 +360,7 @@ def _execution(report: ReportData) -> list[str]:
         f"predicted time ({measured.kind}, {measured.configurations} configurations)",
         *table(rows, right=(1, 2)),
         f"So far: {host}",
+        *_shared(report),
     ]
 
 

@@ -9,6 +9,7 @@ from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.profiler.export import text_report
 from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.profiler.report_data import Executions
 from tests.support.planner.workloads import pipeline, training_step
 
 
@@ -40,3 +41,11 @@ def _cells(text: str) -> list[str]:
 def test_a_program_without_ops_has_no_table():
     empty = Report.from_plan(plan(Workload("none", (), (), (), (), 1), Settings()))
     assert text_report.top_operations(empty) == []
+
+
+@pytest.mark.parametrize("ops", [0, 40])
+def test_report_says_what_replicas_shared(ops):
+    executions = Executions(1, 1.0, ops // 2, ops, 3000, 4000)
+    text = text_report.text(Report.from_plan(plan(training_step(), Settings()), {}, executions))
+    line = "Uniform: 20 of 40 ops, which the host ran once for all replicas, and 3,000 of 4,000 B"
+    assert (line in text) == (ops > 0)

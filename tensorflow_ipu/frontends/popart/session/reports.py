@@ -285,7 +285,7 @@ class SessionReports:
             popart_runtime_error: If the session is not prepared, or its program is from a file.
         """
         executable = self._reported()
-        executions = Executions(executable.launches, executable.seconds)
+        executions = Executions.of(executable)
         return Report.from_plan(self._program.plan(), options_of(executable), executions)
 
     def serialized_graph(self) -> bytes:
