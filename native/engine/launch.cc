@@ -12,6 +12,7 @@
 #include "engine/instances.h"
 #include "engine/kernel_state.h"
 #include "engine/launch_context.h"
+#include "engine/one_thread.h"
 #include "engine/replica_graphs.h"
 #include "engine/split_collectives.h"
 #include "engine/turns.h"
@@ -265,8 +266,9 @@ class Launcher : public StoppableLaunch {
     options.source_device = loaded_.runtime->device()->name();
     options.create_rendezvous = true;
     options.allow_dead_tensors = true;
-    // A replica with a lane has one thread. Kernels may still spread their work.
-    options.run_all_kernels_inline = TakesTurns();
+    // A replica with a lane has one thread. Kernels may still spread their work, except in
+    // programs of small ops.
+    options.run_all_kernels_inline = TakesTurns() || RunsOnOneThread(*loaded_.program);
     loaded_.runtime->Run(options, loaded_.FunctionOf(index), inputs, &replica.results,
                          [this, index](const Status& status) { Finish(index, status); });
   }
@@ -538,6 +540,7 @@ Status LoadProgram(std::shared_ptr<const Program> program, int ordinal,
   options.output_devices.assign(num_outputs, cpu);
   options.lib_def = program->library.get();
   options.config_proto = config;
+  if (RunsOnOneThread(*program)) options.executor_type = kOneThreadExecutor;
   bool share;
   TF_RETURN_IF_ERROR(tensorflow::ReadBoolFromEnvVar("TENSORFLOW_IPU_REPLICAS_SHARE",
                                                     /*default_val=*/true, &share));

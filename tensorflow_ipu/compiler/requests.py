@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import os
 import threading
 import traceback
 from collections.abc import Iterable, Iterator
@@ -18,6 +19,7 @@ from tensorflow.python.ops import handle_data_util
 
 from tensorflow_ipu.compiler import compile as compile_lib
 from tensorflow_ipu.compiler import error_text, observers, store
+from tensorflow_ipu.compiler.analysis import small_ops
 from tensorflow_ipu.compiler.cache import CACHE
 from tensorflow_ipu.compiler.cluster import Cluster, PlacedCluster
 from tensorflow_ipu.compiler.cluster import find as find_cluster
@@ -26,6 +28,8 @@ from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.runtime import events, interpreter, native, system
 from tensorflow_ipu.util import op_names
 
+# On the entry of a program that one thread is to run; native/engine/one_thread.cc reads it.
+_ONE_THREAD_ATTRIBUTE = "_ipu_one_thread"
 # Held while compiling: one program at a time. A handler of a signal may run a program meanwhile.
 LOCK = threading.RLock()
 
@@ -143,6 +147,7 @@ def _answer(request: int) -> None:
         if executable.on_device and not isinstance(cluster, PlacedCluster):
             observers.launching(executable)
         library = _prepare_to_run(executable, library)
+        _choose_threads(executable, library)
         configured = executable.system
         # A program that is only compiled has no other processes.
         instances = 1 if configured.pre_compiles else configured.process_count
@@ -193,6 +198,19 @@ def _prepare_to_run(
     if executable.on_device or executable.system.has_device(executable.ordinal):
         system.ensure_attached(executable.ordinal)
     return library
+
+
+def _choose_threads(executable: Executable, library: function_pb2.FunctionDefLibrary) -> None:
+    """Marks the entry of the library to run if one thread is to run the whole program.
+
+    These are loops of small ops with one replica.
+    """
+    if (
+        executable.replicas == 1
+        and small_ops.has_short_loops(library)
+        and small_ops.are_small(executable.ops, os.cpu_count() or 1)
+    ):
+        library.function[0].attr[_ONE_THREAD_ATTRIBUTE].b = True
 
 
 # --- Pre-compiled programs ---

@@ -1,0 +1,202 @@
+"""Loops of small ops run on one thread, with the bits and errors of several threads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tensorflow_ipu.api import loops
+from tensorflow_ipu.api.utils import reset_ipu_seed
+from tensorflow_ipu.compiler import requests
+from tensorflow_ipu.compiler.analysis import small_ops
+from tensorflow_ipu.distributed import ipu_strategy
+from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
+from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
+from tests.support.programs import replicas as replica_helpers
+
+STEPS = 5
+# Takes a generator; returns what a program gave.
+Run = Callable[[np.random.Generator], Any]
+
+
+@pytest.fixture
+def replies(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Collects for each compiled program whether it is to run on one thread."""
+    found: list[bool] = []
+    answer = requests.native.reply
+
+    def reply(request: int, identifier: str, library: bytes, *rest: Any) -> None:
+        found.append(b"_ipu_one_thread" in library)
+        answer(request, identifier, library, *rest)
+
+    monkeypatch.setattr(requests.native, "reply", reply)
+    return found
+
+
+def _both(run: Run, monkeypatch: pytest.MonkeyPatch, replies: list[bool]) -> list[Any]:
+    """Returns what a program gives on one thread, and on several."""
+    results = []
+    for one in (True, False):
+        monkeypatch.setattr(small_ops, "are_small", lambda ops, cores, one=one: one)
+        replica_helpers.configure(1)
+        results.append(run(np.random.default_rng(0)))
+    assert any(replies) and not all(replies)
+    return results
+
+
+def _random(generator: np.random.Generator, *shape: int) -> tf.Tensor:
+    return tf.constant(generator.standard_normal(shape, dtype=np.float32))
+
+
+def _train(generator: np.random.Generator) -> list[np.ndarray]:
+    """Trains two layers; kernels split products, sums and updates of these sizes."""
+    strategy = ipu_strategy.IPUStrategy()
+    images = _random(generator, 64, 1000)
+    with strategy.scope():
+        weights = [tf.Variable(_random(generator, *s)) for s in ([1000, 600], [600], [600, 10])]
+
+        @tf.function(jit_compile=True)
+        def program(images: tf.Tensor) -> None:
+            for _ in tf.range(STEPS):
+                with tf.GradientTape() as tape:
+                    hidden = tf.nn.relu(images @ weights[0] + weights[1])
+                    loss = tf.reduce_mean(tf.nn.log_softmax(hidden @ weights[2])[:, 0])
+                for weight, gradient in zip(weights, tape.gradient(loss, weights)):
+                    weight.assign_sub(0.1 * gradient)
+
+        strategy.run(program, (images,))
+    return [weight.numpy() for weight in weights]
+
+
+def _mixed(generator: np.random.Generator) -> list[np.ndarray]:
+    """Runs convolutions, sorts and sums in nested loops, conditionals and calls."""
+    strategy = ipu_strategy.IPUStrategy()
+    image, kernel = _random(generator, 8, 32, 32, 16), _random(generator, 3, 3, 16, 16)
+
+    @tf.function
+    def normalized(x: tf.Tensor) -> tf.Tensor:
+        return (x - tf.reduce_mean(x)) / (1.0 + tf.math.reduce_std(x))
+
+    with strategy.scope():
+
+        @tf.function(jit_compile=True)
+        def program(x: tf.Tensor, kernel: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            total = 0.0
+            for i in tf.range(STEPS):
+                if i % 2 == 0:
+                    x = tf.nn.relu(tf.nn.conv2d(x, kernel, 1, "SAME"))
+                else:
+                    x = tf.sort(x, axis=-1)
+                    j = 0
+                    while j < i:
+                        x = x + tf.transpose(x, [0, 2, 1, 3])
+                        j += 1
+                x = normalized(x)
+                total += tf.reduce_sum(x[..., :3])
+            return x, total
+
+        return [value.numpy() for value in strategy.run(program, (image, kernel))]
+
+
+# Ops of a random program, of two of its values.
+_OPS: list[Callable[[tf.Tensor, tf.Tensor], tf.Tensor]] = [
+    lambda a, b: a @ b,
+    lambda a, b: tf.nn.softmax(a - b),
+    lambda a, b: tf.cond(tf.reduce_sum(a) > 0.0, lambda: a * b, lambda: a + b),
+    lambda a, b: tf.cumsum(a) / 100.0 + tf.reverse(b, [0]),
+    lambda a, b: tf.tanh(a) + tf.reduce_max(b, axis=0),
+    lambda a, b: tf.concat([a[100:], b[:100]], 0),
+    lambda a, b: a + tf.random.stateless_normal([200, 200], [1, 2]) * b,
+    lambda a, b: a + tf.random.uniform([200, 200]) * b,
+]
+
+
+def _random_program(generator: np.random.Generator) -> list[np.ndarray]:
+    """Runs a loop of ops drawn at random, on tensors that are live across iterations."""
+    drawn = [(_OPS[i], *generator.integers(0, 3, 3)) for i in generator.integers(0, len(_OPS), 24)]
+    start = [_random(generator, 200, 200) for _ in range(3)]
+    strategy = ipu_strategy.IPUStrategy()
+    reset_ipu_seed(7)
+    with strategy.scope():
+
+        @tf.function(jit_compile=True)
+        def program(a: tf.Tensor, b: tf.Tensor, c: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            for _ in tf.range(STEPS):
+                values = [a, b, c]
+                for op, x, y, z in drawn:
+                    values[z] = tf.clip_by_value(op(values[x], values[y]), -10.0, 10.0)
+                a, b, c = values
+            return a, b, c
+
+        return [value.numpy() for value in strategy.run(program, tuple(start))]
+
+
+def _feeds(generator: np.random.Generator) -> list[np.ndarray]:
+    """Reads an infeed and writes an outfeed in each iteration."""
+    rows = generator.standard_normal((STEPS, 100), dtype=np.float32)
+    strategy = ipu_strategy.IPUStrategy()
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices(rows))
+    outfeed = IPUOutfeedQueue()
+    with strategy.scope():
+
+        def body(total: tf.Tensor, row: tf.Tensor) -> tf.Tensor:
+            outfeed.enqueue(total)
+            return total + row
+
+        @tf.function(jit_compile=True)
+        def program() -> Any:
+            return loops.repeat(STEPS, body, [tf.zeros([100])], infeed)
+
+        infeed.initializer  # noqa: B018
+        (total,) = tf.nest.flatten(strategy.run(program))
+    return [total.numpy(), outfeed.dequeue().numpy()]
+
+
+@pytest.mark.parametrize("run", [_train, _mixed, _random_program, _feeds])
+def test_bits_equal_several_threads(
+    run: Run, monkeypatch: pytest.MonkeyPatch, replies: list[bool]
+) -> None:
+    for one, several in zip(*_both(run, monkeypatch, replies), strict=True):
+        assert np.isfinite(one).all()
+        np.testing.assert_array_equal(one, several)
+
+
+def test_error_equals_several_threads(monkeypatch: pytest.MonkeyPatch, replies: list[bool]) -> None:
+    def run(generator: np.random.Generator) -> str:
+        strategy = ipu_strategy.IPUStrategy()
+        with strategy.scope():
+
+            @tf.function(jit_compile=True)
+            def program(row: tf.Tensor) -> tf.Tensor:
+                for i in tf.range(STEPS):
+                    row += tf.gather(row, [i + 1], name="next_element")
+                return row
+
+            with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+                strategy.run(program, (tf.ones([STEPS]),))
+        return re.sub(r"cluster_\d+", "cluster", str(caught.value))
+
+    one, several = _both(run, monkeypatch, replies)
+    assert "next_element" in one
+    assert one == several
+
+
+def test_only_small_loops_of_one_replica(replies: list[bool]) -> None:
+    for replicas, elements in [(1, 10), (1, 2_000_000), (2, 10)]:
+        replica_helpers.configure(replicas)
+        strategy = ipu_strategy.IPUStrategy()
+        with strategy.scope():
+
+            @tf.function(jit_compile=True)
+            def program(x: tf.Tensor) -> tf.Tensor:
+                for _ in tf.range(STEPS):
+                    x = x * 1.5
+                return x
+
+            strategy.run(program, (tf.ones([elements]),))
+    assert replies == [True, False, False]
