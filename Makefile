@@ -73,7 +73,7 @@ test: $(VENV)/.with-test $(VENV)/.with-docs native
 	$(VENV)/bin/pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 stress: $(VENV)/.with-test native
-	$(VENV)/bin/pytest tests/stress --large --stress-fits 20 --stress-iterations 5000 $(PYTEST_ARGS)
+	$(VENV)/bin/pytest tests/stress --large --stress-fits 20 --stress-iterations 5000 --stress-programs 200 $(PYTEST_ARGS)
 
 fuzz: $(VENV)/.with-test native
 	$(VENV)/bin/pytest -n $(JOBS) tests/fuzz --fuzz-cases $(N) --fuzz-seed $(SEED) $(PYTEST_ARGS)
