@@ -49,10 +49,10 @@ def _run(seconds: float, environment: Mapping[str, str]) -> list[Finding]:
 
 def _variables(environment: Mapping[str, str]) -> list[Finding]:
     """Checks the environment and the folder that it names. Reading flags needs packages."""
-    from tensorflow_ipu.cli.diagnosis import checks
+    from tensorflow_ipu.cli.diagnosis import variables
 
-    found = checks.check(environment)
-    folder = checks.cache_folder(environment)
+    found = variables.check(environment)
+    folder = variables.cache_folder(environment)
     return found if folder is None else [*found, checks.cache(folder)]
 
 

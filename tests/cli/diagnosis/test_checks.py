@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import os
-import shlex
 import site
 import stat
 import sysconfig
@@ -16,7 +15,6 @@ import pytest
 from tensorflow_ipu.cli.diagnosis import checks
 from tensorflow_ipu.cli.diagnosis import checks as packages_lib
 from tensorflow_ipu.cli.diagnosis.checks import Level
-from tensorflow_ipu.configs import flags
 from tensorflow_ipu.import_hook.versions import built_for
 
 NEEDED = ("tensorflow<2.16,>=2.15", "numpy<2,>=1.23.5", 'pytest>=8; extra == "test"')
@@ -277,84 +275,3 @@ def test_variables_of_poprun_make_programs_wait():
 
 
 # --- Tests of the checks of environment variables, each with the line that mends it ---
-
-
-@pytest.mark.parametrize(
-    "environment, name, words, mend",
-    [
-        (
-            {"TF_POPLAR_FLAGS": "--use_ipu_modle --log_cycle_count=0"},
-            "TF_POPLAR_FLAGS",
-            "--use_ipu_model",
-            "export TF_POPLAR_FLAGS='--use_ipu_model --log_cycle_count=0'",
-        ),
-        (
-            {"TF_POPLAR_FLAGS": "--max_infeed_threads=many --use_ipu_model"},
-            "TF_POPLAR_FLAGS",
-            "many",
-            "export TF_POPLAR_FLAGS=--use_ipu_model",
-        ),
-        ({"TF_POPLAR_FLAGS": "--xyz"}, "TF_POPLAR_FLAGS", "--xyz", "unset TF_POPLAR_FLAGS"),
-        ({"TF_POPLAR_FLAGS": "'"}, "TF_POPLAR_FLAGS", "words", "unset TF_POPLAR_FLAGS"),
-        (
-            {"TENSORFLOW_IPU_CHIP": "bwo"},
-            "TENSORFLOW_IPU_CHIP",
-            "mk1",
-            "export TENSORFLOW_IPU_CHIP=bow",
-        ),
-        ({"TENSORFLOW_IPU_CHIP": "?"}, "TENSORFLOW_IPU_CHIP", "mk1", "unset TENSORFLOW_IPU_CHIP"),
-        (
-            {"POPLAR_ENGINE_OPTIONS": "{debug: 1}"},
-            "POPLAR_ENGINE_OPTIONS",
-            "JSON",
-            "unset POPLAR_ENGINE_OPTIONS",
-        ),
-    ],
-    ids=range(7),
-)
-def test_a_wrong_value_is_a_problem(monkeypatch, environment, name, words, mend):
-    for variable, value in environment.items():
-        monkeypatch.setenv(variable, value)
-    (finding,) = checks.check(environment)
-    assert (finding.subject, finding.level, finding.mend) == (name, Level.PROBLEM, mend)
-    assert words in finding.text
-    if mend.startswith("export TF_POPLAR_FLAGS="):
-        flags.parse(shlex.split(mend)[1].partition("=")[2])
-
-
-@pytest.mark.parametrize(
-    "name, meant",
-    [
-        ("TF_POPLAR_FLAG", "TF_POPLAR_FLAGS"),
-        ("POPLAR_ENGINE_OPTION", "POPLAR_ENGINE_OPTIONS"),
-        ("TENSORFLOW_IPU_CHIPS", "TENSORFLOW_IPU_CHIP"),
-    ],
-)
-def test_a_name_that_nothing_reads_is_a_warning(name, meant):
-    (finding,) = checks.check({name: "a b"})
-    assert (finding.subject, finding.level) == (name, Level.WARNING)
-    assert finding.mend == f"export {meant}='a b'; unset {name}"
-
-
-def test_names_of_others_are_no_finding():
-    names = ("PATH", "TF_CPP_MIN_LOG_LEVEL", "POPLAR_SDK_ENABLED", "POPDIST_NUM_INSTANCES")
-    assert checks.check(dict.fromkeys(names, "1")) == []
-
-
-def test_what_is_right_is_shown():
-    found = checks.check({"TF_POPLAR_FLAGS": "--use_ipu_model", "TENSORFLOW_IPU_CHIP": "bow"})
-    assert [finding.level for finding in found] == [Level.OK, Level.OK]
-
-
-def test_flag_without_effect_warns():
-    text = "--save_vertex_graph=/tmp/graphs --use_ipu_model"
-    _, finding = checks.check({"TF_POPLAR_FLAGS": text})
-    assert finding.level is Level.WARNING and "--save_vertex_graph is ignored" in finding.text
-    assert finding.mend == "export TF_POPLAR_FLAGS=--use_ipu_model"
-
-
-@pytest.mark.parametrize(
-    "text, folder", [("--executable_cache_path=/a/b", "/a/b"), ("", ""), ("--wrong", None)]
-)
-def test_folder_of_cache_equals_that_of_flags(text, folder):
-    assert checks.cache_folder({"TF_POPLAR_FLAGS": text}) == folder
