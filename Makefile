@@ -54,7 +54,7 @@ SANITIZED_TESTS := tests/native tests/plugin tests/runtime tests/api/data tests/
 	tests/ops/test_nn_ops.py tests/ops/test_rnn_ops.py tests/ops/test_all_to_all_op.py \
 	tests/ops/test_cross_replica_ops.py tests/ops/test_ctc_ops.py tests/ops/test_custom_ops.py \
 	tests/ops/test_internal_ops.py tests/ops/test_reduce_scatter_op.py \
-	tests/ops/test_replication_ops.py tests/ops/test_embedded_runtime.py
+	tests/ops/test_replication_ops.py tests/serving/test_embedded_runtime.py
 
 # ThreadSanitizer keeps a signal back until the thread makes a call that it watches. A thread that
 # waits in TensorFlow makes none.

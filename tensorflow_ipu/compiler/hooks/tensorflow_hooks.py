@@ -11,7 +11,7 @@ before the first configuration, because programs build graphs and functions befo
 its own, which are there while the scope of a strategy or a pipeline stage is open
 (`keras_layers/models/hooks.py`, `keras_layers/pipelining/stage_scope.py`).
 
-`tests/hooks/test_tensorflow_hooks.py` lists all replaced functions.
+`tests/compiler/hooks/test_tensorflow_hooks.py` lists all replaced functions.
 """
 
 from __future__ import annotations
