@@ -611,14 +611,22 @@ void UnloadProgram(const LoadedProgram& loaded) {
   }
 }
 
+// Variables of at most as many elements are not worth a wait for other replicas.
+static bool IsSmall(Var* variable) {
+  constexpr int64_t kElements = 256;
+  tensorflow::tf_shared_lock lock(*variable->mu());
+  return variable->tensor()->NumElements() <= kElements;
+}
+
 std::vector<int> FindAliases(const std::vector<LaunchArgument>& arguments) {
   std::unordered_map<const Var*, int> first;
   std::vector<int> aliases;
   aliases.reserve(arguments.size());
   for (const LaunchArgument& argument : arguments) {
     const int own = static_cast<int>(aliases.size());
-    const Var* variable = argument.variable.get();
-    aliases.push_back(variable == nullptr ? own : first.emplace(variable, own).first->second);
+    Var* variable = argument.variable.get();
+    const int alias = variable == nullptr ? own : first.emplace(variable, own).first->second;
+    aliases.push_back(variable != nullptr && IsSmall(variable) ? -1 - alias : alias);
   }
   return aliases;
 }

@@ -65,7 +65,8 @@ struct LaunchArgument {
   tensorflow::core::RefCountPtr<tensorflow::Var> variable;
 };
 
-// The first of the arguments that is the same variable, for each of them; itself for a tensor.
+// The first of the arguments that is the same variable, for each of them; itself for a tensor. Of a
+// variable that is too small to be shared, -1 minus that.
 std::vector<int> FindAliases(const std::vector<LaunchArgument>& arguments);
 
 // What a launch uses of whoever asks for it. Has to outlive it.

@@ -168,7 +168,8 @@ class Analysis {
   }
 
  private:
-  // A variable: that of an argument, or one of the program's own, numbered downwards from -1.
+  // A variable that replicas may share: its argument. Or one that each has of its own, below zero:
+  // a small one, or one of the program.
   using Handles = std::set<int>;
 
   Kind KindOf(const Node& node, const FunctionLibraryDefinition& library) {
@@ -221,7 +222,7 @@ class Analysis {
 
   // Finds which variables each handle may be. Returns whether all are known.
   bool FollowHandles() {
-    int next = -1;
+    int next = -1 - static_cast<int>(aliases_.size());
     for (const Node* node : graph_.op_nodes()) {
       const bool makes = HasType(node->output_types(), tensorflow::DT_RESOURCE);
       if (!makes) continue;
@@ -465,7 +466,7 @@ class Analysis {
     values->written_alike.assign(count, false);
     values->variables.assign(count, {});
     for (size_t i = 0; i < aliases_.size(); ++i) {
-      if (differing_variables_.count(aliases_[i]) > 0) continue;
+      if (aliases_[i] < 0 || differing_variables_.count(aliases_[i]) > 0) continue;
       values->uniform_variables.insert(static_cast<int>(i));
     }
     for (const Node* node : graph_.op_nodes()) {

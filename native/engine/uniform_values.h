@@ -26,8 +26,10 @@ struct UniformValues {
 
 // Finds the values of `graph`, a program's optimized one, that are equal on all of `replicas`
 // replicas, of all processes. `aliases` has for each argument the first one that is the same
-// variable. What the analysis does not know is not equal: an op with an effect or a function that
-// has some, a resource that is no argument, random numbers, feeds.
+// variable; -1 minus that if each replica has its own, as it is small: a counter, say, that a loop
+// writes in each iteration. Its value may be equal on all. What the analysis does not know is not
+// equal: an op with an effect or a function that has some, a resource that is no argument, random
+// numbers, feeds.
 //
 // A program has no uniform values if replicas may come to different collectives: those that wait
 // for each other then would be others than without sharing, and the error would be a hang.
