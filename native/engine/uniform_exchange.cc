@@ -19,6 +19,16 @@ Status WasCancelled() {
       tensorflow::errors::Cancelled("Waiting for a value of all replicas was cancelled."));
 }
 
+// The leader may be ahead by so many small values, which cost no memory to speak of.
+constexpr size_t kSmallEntries = 256;
+constexpr size_t kSmallBytes = 4096;
+
+bool IsSmall(const UniformExchange::Values& values) {
+  size_t bytes = 0;
+  for (const tensorflow::Tensor& value : values) bytes += value.TotalBytes();
+  return bytes <= kSmallBytes;
+}
+
 }  // namespace
 
 size_t UniformExchange::KeyHash::operator()(const Key& key) const {
@@ -42,7 +52,8 @@ void UniformExchange::Publish(const Key& key, Values values, std::function<void(
       entry.published = true;
       entry.followers.clear();
       entry.values = values;
-      if (!cancelled_[0]) entry.leader_done = std::exchange(done, nullptr);
+      const bool may_run_ahead = IsSmall(values) && entries_.size() < kSmallEntries;
+      if (!cancelled_[0] && !may_run_ahead) entry.leader_done = std::exchange(done, nullptr);
     }
   }
   for (const Waiter& waiter : followers) waiter.receive(tensorflow::OkStatus(), values);
