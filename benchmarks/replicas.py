@@ -397,7 +397,7 @@ def compare(
     bound: float | None,
     shown: Callable[[Measured], str],
 ) -> None:
-    """Prints the figure of a value: of the first number of replicas over that of the last.
+    """Prints a ratio: the value for the last number of replicas over the one for the first.
 
     Args:
         title: name of the figure.

@@ -80,7 +80,7 @@ def compile_pipeline(
         with ipu.scopes.ipu_scope(_DEVICE):
             ipu.ipu_compiler.compile(program)
         (launch,) = [op for op in graph.get_operations() if op.type == "IpuLaunch"]
-        return _compile(cluster_lib.find_traced(launch.get_attr("cluster").decode()))
+        return _compile(cluster_lib.find(launch.get_attr("cluster").decode()))
 
 
 def _compile(cluster: cluster_lib.Cluster) -> Executable:

@@ -66,7 +66,7 @@ class Executable(CompiledProgram):
 
     @property
     def uniform(self) -> tuple[int, int, int, int]:
-        """What replicas share: uniform ops, all ops, bytes of uniform variables, of all of them."""
+        """Counts of shared work: uniform ops, all ops, bytes of uniform variables, bytes of all."""
         return native.uniform_statistics(self.id)
 
     __repr__ = shows(

@@ -303,7 +303,7 @@ FilePath = Union[str, Path]
 
 
 class Executions(NamedTuple):
-    """Number of a program's launches, their host time, and what replicas shared in the last one.
+    """Launches of a program: their number, host time, and the work shared in the last one.
 
     Args:
         launches: number of launches.

@@ -409,7 +409,7 @@ def set_value_needed(callback: Callable[[bytes], None]) -> Any:
 
 
 def is_abstract(address: int) -> bool:
-    """Returns whether an address is that of a tensor without values."""
+    """Returns whether the tensor at an address has no values."""
     return bool(load().tfipu_is_abstract(address))
 
 
@@ -473,7 +473,7 @@ def statistics(executable: str) -> tuple[int, float]:
 
 
 def uniform_statistics(executable: str) -> tuple[int, int, int, int]:
-    """Returns what of an Executable its replicas share, from its last launch on several replicas.
+    """Returns the shared work of an Executable, from its last launch on several replicas.
 
     Returns:
         Uniform ops, all ops, bytes of uniform variables, bytes of all variables.

@@ -80,7 +80,7 @@ def done(monkeypatch):
     watch(placed_workload, "relocated")
     watch(placed_workload, "sections_of")
     watch(placed_workload.access, "find")
-    watch(lifetimes.op_order, "orders")
+    watch(lifetimes, "orders_of")
     return found
 
 

@@ -39,7 +39,7 @@ def replies(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 def _both(run: Run, monkeypatch: pytest.MonkeyPatch, replies: list[bool]) -> list[Any]:
-    """Returns what a program gives on one thread, and on several."""
+    """Returns the results of a program on one thread, and on several."""
     results = []
     for one in (True, False):
         monkeypatch.setattr(small_ops, "are_small", lambda ops, cores, one=one: one)

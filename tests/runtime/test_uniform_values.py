@@ -1,4 +1,4 @@
-"""What replicas share, and how programs that share end with errors."""
+"""Values that replicas share, and the ends with errors of programs that share."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def compile_codelets(options: Options, output: Path) -> None:
 
 
 def cached(options: Options) -> Path:
-    """Returns the `.gp` file of sources: one that was kept, if nothing has changed.
+    """Returns the kept `.gp` file of sources, compiled if something has changed.
 
     Args:
         options: inputs and flags.
@@ -140,7 +140,7 @@ def _cache() -> Path:
 
 
 def _run(command: Sequence[str]) -> str:
-    """Runs the compiler and shows its warnings; returns what it prints."""
+    """Runs the compiler and shows its warnings; returns its output."""
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     if process.returncode != 0:
         raise CompilationError(process.stderr or process.stdout)

@@ -78,7 +78,7 @@ def _classes(die: Any, prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _target(die: Any) -> Any:
-    """Returns what a type or base refers to, without `const` and names for it."""
+    """Returns the type behind a member or base, without `const` and typedefs."""
     while True:
         die = die.get_DIE_from_attribute("DW_AT_type")
         if die.tag not in ("DW_TAG_const_type", "DW_TAG_typedef", "DW_TAG_volatile_type"):

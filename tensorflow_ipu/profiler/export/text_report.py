@@ -315,7 +315,7 @@ def _ipu_memory(memory: IpuMemory) -> list[str]:
 
 
 def _shared(report: ReportData) -> list[str]:
-    """Returns the line about what replicas shared on the host."""
+    """Returns the line about the work that replicas shared on the host."""
     executions = report.executions
     if not executions.ops:
         return []

@@ -16,7 +16,7 @@ from tensorflow_ipu.frontends.common import abstract_arrays
 
 @pytest.fixture
 def planning(monkeypatch):
-    """Makes front ends take this process for one that only plans."""
+    """Makes front ends take this process for a plan without a run."""
     monkeypatch.setenv(flags.PLAN_VARIABLE, "plan.json")
 
 

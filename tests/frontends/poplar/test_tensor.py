@@ -9,7 +9,7 @@ import numpy as np
 
 
 def _operation(rng: random.Random, array: np.ndarray) -> tuple[str, np.ndarray]:
-    """Returns a line for `views.cpp` and what it makes of an array."""
+    """Returns a line for `views.cpp` and its result for an array."""
     d = rng.randrange(array.ndim)
     size = array.shape[d]
     kind = rng.choice(
