@@ -397,7 +397,7 @@ def compare(
     bound: float | None,
     shown: Callable[[Measured], str],
 ) -> None:
-    """Prints a ratio: the value for the last number of replicas over the one for the first.
+    """Prints the value of the first measurement divided by the value of the last.
 
     Args:
         title: name of the figure.

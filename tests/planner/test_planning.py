@@ -98,7 +98,7 @@ def test_only_stages_and_algorithm_change_what_is_shared(done):
         planner.plan(same)
     assert len(done) == first
     planner.plan(SMALL.replace(ordering="LOOK_AHEAD"))
-    assert done[first:] == ["op_order.orders"]
+    assert done[first:] == ["lifetimes.orders_of"]
     planner.plan(MOVED[0])
     assert len(done) == 2 * first + 1
 
