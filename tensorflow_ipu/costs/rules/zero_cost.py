@@ -42,6 +42,8 @@ _HOST = """
     IpuApplicationCall IpuApplicationStart IpuDatasetBenchmark IpuDatasetExtract IpuRaise
     IpuJoinInstances IpuInstanceSum IpuInstanceBroadcast IpuInstanceGather
     IpuPublish IpuFollow IpuAwaitFollowers IpuHollow
+    IpuAllGatherStart IpuCrossReplicaSumStart IpuReduceScatterStart IpuReplicaBroadcastStart
+    IpuCollectiveFinish
     """
 
 
