@@ -178,8 +178,8 @@ def _find_public(fullname: str, path: "Optional[Sequence[str]]") -> "Optional[Mo
     if fullname == PUBLIC:
         return _spec(fullname, _Alias(PACKAGE))
     root, name, table = _split(fullname)
-    if root == PACKAGE and name in tables.OWN_MODULES:
-        return _spec(fullname, _Alias(f"{PACKAGE}.{tables.OWN_MODULES[name]}"))
+    if root == PACKAGE and name in tables.OWN_PATHS:
+        return _spec(fullname, _Alias(f"{PACKAGE}.{tables.OWN_PATHS[name]}"))
     if name in table and f"{PACKAGE}.{table[name]}" != fullname:
         return _spec(fullname, _Alias(f"{PACKAGE}.{table[name]}"))
     # Without the attribute `name` of the error: the statement `from package import module` takes

@@ -129,7 +129,7 @@ MODULES = {
 }
 
 # Documented module below `tensorflow_ipu` alone -> module of `tensorflow_ipu`.
-OWN_MODULES = {"schedule": "planner.schedule"}
+OWN_PATHS = {"schedule": "planner.schedule"}
 
 # Public function or class of a package -> module of `tensorflow_ipu` that has it.
 NAMES = {

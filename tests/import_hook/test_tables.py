@@ -69,7 +69,7 @@ def test_modules_below_the_poplar_plugin_are_found(name):
 
 
 def test_documented_modules_of_the_package_are_found():
-    for name, path in tables.OWN_MODULES.items():
+    for name, path in tables.OWN_PATHS.items():
         module = importlib.import_module(f"{tables.PACKAGE}.{path}")
         assert importlib.import_module(f"{tables.PACKAGE}.{name}") is module
 

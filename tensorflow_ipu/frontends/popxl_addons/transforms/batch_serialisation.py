@@ -162,7 +162,11 @@ class Steps:
         return popxl.io_tiles() if self.on_io_tiles else contextlib.nullcontext()
 
     def across(self, tensor: Tensor) -> Tensor:
-        """Returns a tensor on the other tiles if loads and stores are on the I/O tiles."""
+        """Returns a tensor on the other tiles if loads and stores are on the I/O tiles.
+
+        Args:
+            tensor: the tensor.
+        """
         return ops.io_tile_copy(tensor) if self.on_io_tiles else tensor
 
 
