@@ -79,7 +79,12 @@ def unpack_wheel(run_python, source, hook, target):
 
 
 def files_without_metadata(names):
-    return {name for name in names if ".dist-info/" not in name}
+    """The files of the package: Poplar's headers and libraries are beside it."""
+    return {
+        name
+        for name in names
+        if ".dist-info/" not in name and not name.startswith("tensorflow_ipu_sdk/")
+    }
 
 
 BUILD_WHEEL = (

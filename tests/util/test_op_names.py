@@ -15,7 +15,7 @@ from tensorflow_ipu.costs.chip import collectives
 from tensorflow_ipu.runtime import native
 from tensorflow_ipu.util import op_names
 
-NATIVE = Path(__file__).parents[1] / "native"
+NATIVE = Path(__file__).parents[2] / "native"
 SETS = {
     name: sorted(value)
     for name, value in vars(op_names).items()
