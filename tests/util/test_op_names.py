@@ -116,6 +116,7 @@ def test_collectives_are_those_of_the_native_library(definitions) -> None:
         op: (GROUPS & {attribute.name for attribute in definition.attr}).pop()
         for op, definition in definitions.items()
         if GROUPS & {attribute.name for attribute in definition.attr}
+        and not op.endswith("Start")  # the first half, which only the engine makes
     }
     rows = {op: row.group for op, row in op_names.COLLECTIVES.items() if row.group}
     assert rows == with_groups
