@@ -95,7 +95,7 @@ print("mini-batches that stages put aside until they come back:", schedule.stash
 # nothing aside, but only one IPU works at a time.
 
 # %%
-from tensorflow_ipu.planner import schedule as schedules
+from tensorflow_ipu import schedule as schedules
 
 interleaved = schedules.PipelineDescription(
     (0, 1, 2, 3), count=8, schedule=schedules.PipelineSchedule.Interleaved
