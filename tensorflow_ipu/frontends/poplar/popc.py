@@ -284,9 +284,6 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, Options]:
     parser.add_argument(
         "--cached", action="store_true", help="print the path of a kept file instead of writing one"
     )
-    for flag in ("-I", "-D", "-U", "-W", "-f", "-m", "-O", "-std", "--std", "-include"):
-        parser.add_argument(flag, action="append", default=[], help=argparse.SUPPRESS)
-    parser.add_argument("-g", "-v", action="store_true", help=argparse.SUPPRESS)
     flags, rest = [], []
     waiting = False
     for argument in arguments:
@@ -316,6 +313,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for source in options.inputs:
         if not source.exists():
             print(f"popc: error: {source}: No such file or directory", file=sys.stderr)
+            return 1
+        if source.suffix == ".gp":
+            print(
+                f"popc: error: {source}: .gp files cannot be joined; name their sources",
+                file=sys.stderr,
+            )
             return 1
     try:
         if parsed.cached:

@@ -194,6 +194,10 @@ void stream_not_connected(Setup &s) {
   s.program.add(Copy(in, s.variable(FLOAT, {4}, "t")));
 }
 
+void no_option(Setup &s) { Engine(s.graph, s.program, {{"debug.instruments", "true"}}); }
+
+void replicas(Setup &s) { Graph(s.device, replication_factor(2)); }
+
 void does_not_compile(Setup &s) {
   std::stringstream source(
       "class V : public poplar::Vertex { public: bool compute() { return x; } };");
@@ -237,6 +241,8 @@ int main(int, char **arguments) {
       {"copy_sizes", copy_sizes},
       {"slice_outside", slice_outside},
       {"stream_not_connected", stream_not_connected},
+      {"no_option", no_option},
+      {"replicas", replicas},
       {"does_not_compile", does_not_compile},
       {"pointer_field", pointer_field},
       {"assembly", assembly},

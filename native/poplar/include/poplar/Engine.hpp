@@ -32,17 +32,6 @@ namespace core {
 struct EngineData;
 }  // namespace core
 
-/// Engine options that may change for one run.
-class RuntimeOptions {
- public:
-  RuntimeOptions() {}
-  explicit RuntimeOptions(const OptionFlags &flags) : flags_(flags) {}
-  const OptionFlags &flags() const { return flags_; }
-
- private:
-  OptionFlags flags_;
-};
-
 using TimerTimePoint = std::chrono::steady_clock::time_point;
 
 /// Runs the programs of a graph.
@@ -68,10 +57,8 @@ class Engine {
 
   void load(const Device &device);
   void prepare(const Device &device);
-  void prepare(const Device &device, const RuntimeOptions &options);
   void deploy();
   void run(unsigned program = 0, const std::string &debugName = "");
-  void run(unsigned program, const std::string &debugName, const RuntimeOptions &options);
   void loadAndRun(const Device &device, unsigned program = 0);
   void stop() {}
 
@@ -115,17 +102,8 @@ class Engine {
   void setPrintStream(std::ostream &stream);
   void setPrintTensorStream(std::ostream &stream);
 
-  // Profiles.
-  void printProfileSummary(std::ostream &out, const OptionFlags &options = OptionFlags());
-  ProfileValue getGraphProfile();
-  ProfileValue getExecutionProfile();
-  ProfileValue getProfile();
-  void resetExecutionProfile();
-  void disableExecutionProfiling();
-  void enableExecutionProfiling();
   TimerTimePoint getTimeStamp() { return std::chrono::steady_clock::now(); }
   std::string reportTiming(const TimerTimePoint &begin, const TimerTimePoint &end);
-  void reportIntervals(std::ostream &out);
 
  private:
   friend struct core::Access;

@@ -2,9 +2,7 @@
 #ifndef poplar_Executable_hpp
 #define poplar_Executable_hpp
 
-#include <istream>
 #include <memory>
-#include <ostream>
 
 namespace poplar {
 
@@ -13,7 +11,7 @@ struct ExecutableData;
 struct Access;
 }  // namespace core
 
-/// Programs compiled for a target. May be written to a file and loaded without a graph.
+/// Programs compiled for a target.
 class Executable {
  public:
   Executable();
@@ -22,9 +20,6 @@ class Executable {
   ~Executable();
 
   bool isAvailable() const { return data_ != nullptr; }
-  void serialize(std::ostream &out) const;
-  /// Throws poplar_error for what is no executable of this version.
-  static Executable deserialize(std::istream &in);
 
  private:
   friend struct core::Access;

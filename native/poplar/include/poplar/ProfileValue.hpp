@@ -76,8 +76,6 @@ class ProfileValue {
 
 /// Options as a map of strings.
 ProfileValue getAsProfileValue(const OptionFlags &flags);
-/// Writes a value as JSON.
-void serializeToJSON(std::ostream &os, const ProfileValue &value, bool prettyPrint = false);
 
 }  // namespace poplar
 

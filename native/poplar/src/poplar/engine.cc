@@ -9,9 +9,10 @@
 #include <utility>
 
 #include "access.h"
+#include "engine_options.h"
 #include "executable_data.h"
 #include "graph_data.h"
-#include "kernels.h"
+#include "parallel_for.h"
 #include "print.h"
 #include "target_data.h"
 #include "types.h"
@@ -136,7 +137,6 @@ class Runner {
       const Instruction& i = code_.instructions[at++];
       switch (i.op) {
         case Op::kCopy:
-        case Op::kCopyByBuffer:
           Move(code_.copies[i.a], memory_, memory_);
           break;
         case Op::kExecute:
@@ -187,9 +187,6 @@ class Runner {
           break;
         case Op::kAbort:
           throw application_runtime_error(code_.aborts[i.a].message);
-        case Op::kKernel:
-          CallKernel(code_.calls[i.a]);
-          break;
       }
     }
   }
@@ -338,20 +335,6 @@ class Runner {
                    << std::endl;
   }
 
-  KernelTensor KernelTensorOf(const Argument& argument) {
-    Move(argument.before, memory_, memory_);
-    return {argument.type, &argument.shape, memory_ + argument.place,
-            argument.bytes / SizeOf(argument.type)};
-  }
-
-  void CallKernel(const CallCode& call) {
-    std::vector<KernelTensor> inputs, outputs;
-    for (const Argument& input : call.inputs) inputs.push_back(KernelTensorOf(input));
-    for (const Argument& output : call.outputs) outputs.push_back(KernelTensorOf(output));
-    FindKernel(call.name)({call.attributes, inputs, outputs});
-    for (const Argument& output : call.outputs) Move(output.after, memory_, memory_);
-  }
-
   static constexpr unsigned kWorkers = 6;
   static constexpr size_t kVerticesOfAThread = 64;
 
@@ -408,11 +391,9 @@ std::shared_ptr<ExecutableData> CompileGraph(const Graph& graph,
                                              ArrayRef<program::Program> programs,
                                              const OptionFlags& options,
                                              const Engine::ProgressFunc& progress) {
-  OptionFlags all = options;
-  readJSONFromEnv("POPLAR_ENGINE_OPTIONS", all);
   if (progress) progress(0, 1);
   const std::shared_ptr<ExecutableData> code =
-      Lower(*Access::Data(graph), programs.cloneAsVector(), all);
+      Lower(*Access::Data(graph), programs.cloneAsVector(), EngineOptions(options));
   if (progress) progress(1, 1);
   return code;
 }
@@ -455,7 +436,8 @@ Engine::Engine(Graph&& graph, program::Program program, const OptionFlags& optio
                ProgressFunc progress, const DebugContext& debugContext)
     : Engine(static_cast<const Graph&>(graph), program, options, progress, debugContext) {}
 
-Engine::Engine(Executable&& executable, const OptionFlags&) {
+Engine::Engine(Executable&& executable, const OptionFlags& options) {
+  core::EngineOptions(options);
   if (!executable.isAvailable()) throw poplar_error("Engine: the executable is empty.");
   data_ = core::MakeEngine(Access::Data(executable));
 }
@@ -484,7 +466,6 @@ void Engine::load(const Device& device) {
 }
 
 void Engine::prepare(const Device& device) { load(device); }
-void Engine::prepare(const Device& device, const RuntimeOptions&) { load(device); }
 void Engine::deploy() {}
 
 void Engine::run(unsigned program, const std::string&) {
@@ -494,10 +475,6 @@ void Engine::run(unsigned program, const std::string&) {
                       ": the engine has " + std::to_string(data_->code->entries.size()) + ".");
   }
   core::Runner(data_.get()).Run(data_->code->entries[program]);
-}
-
-void Engine::run(unsigned program, const std::string& debugName, const RuntimeOptions&) {
-  run(program, debugName);
 }
 
 void Engine::loadAndRun(const Device& device, unsigned program) {
@@ -580,11 +557,24 @@ void Engine::connectStreamToCallback(StringRef handle, StreamCallbackHandle call
   data_->callbacks.push_back(std::move(callback));
 }
 
-void Engine::connectStreamToCallback(StringRef handle, unsigned, StreamCallbackHandle callback) {
+namespace {
+
+void CheckReplica(unsigned replica, const ExecutableData& code) {
+  if (replica < code.replicas) return;
+  throw index_error("There is no replica " + std::to_string(replica) + ": the program runs on " +
+                    std::to_string(code.replicas) + ".");
+}
+
+}  // namespace
+
+void Engine::connectStreamToCallback(StringRef handle, unsigned replica,
+                                     StreamCallbackHandle callback) {
+  CheckReplica(replica, *data_->code);
   connectStreamToCallback(handle, std::move(callback));
 }
 
-void Engine::connectHostFunction(StringRef handle, unsigned, HostCallbackHandle callback) {
+void Engine::connectHostFunction(StringRef handle, unsigned replica, HostCallbackHandle callback) {
+  CheckReplica(replica, *data_->code);
   data_->host_functions.erase(handle.cloneAsString());
   data_->host_functions.emplace(handle.cloneAsString(), std::move(callback));
 }
@@ -596,13 +586,16 @@ char* RowOf(const ExecutableData& code, core::EngineData* engine, StringRef hand
 
 }  // namespace
 
-void Engine::copyToRemoteBuffer(const void* from, StringRef handle, uint64_t row, unsigned) {
+void Engine::copyToRemoteBuffer(const void* from, StringRef handle, uint64_t row,
+                                unsigned replica) {
+  CheckReplica(replica, *data_->code);
   uint64_t bytes = 0;
   char* const place = RowOf(*data_->code, data_.get(), handle, row, &bytes);
   std::memcpy(place, from, bytes);
 }
 
-void Engine::copyFromRemoteBuffer(StringRef handle, void* to, uint64_t row, unsigned) {
+void Engine::copyFromRemoteBuffer(StringRef handle, void* to, uint64_t row, unsigned replica) {
+  CheckReplica(replica, *data_->code);
   uint64_t bytes = 0;
   const char* const place = RowOf(*data_->code, data_.get(), handle, row, &bytes);
   std::memcpy(to, place, bytes);

@@ -28,17 +28,16 @@ struct Segment {
 using CopyBlock = std::vector<Segment>;
 
 enum class Op : uint8_t {
-  kCopy,          // a: block
-  kCopyByBuffer,  // a: block into a buffer, b: block out of it, c: its place in memory
-  kExecute,       // a: compute set, b: place of the exit code or -1
-  kStreamIn,      // a: stream, b: block
-  kStreamOut,     // a: stream, b: block
-  kRemoteRead,    // a: buffer, b: block, c: rows, or -1
-  kRemoteWrite,   // the same
-  kLoopBegin,     // a: counter, b: repetitions
-  kLoopEnd,       // a: counter, b: instruction to go on with
-  kJump,          // b: instruction
-  kJumpIfZero,    // a: place of a condition, b: instruction, c: bytes of the condition
+  kCopy,         // a: block
+  kExecute,      // a: compute set, b: place of the exit code or -1
+  kStreamIn,     // a: stream, b: block
+  kStreamOut,    // a: stream, b: block
+  kRemoteRead,   // a: buffer, b: block, c: rows, or -1
+  kRemoteWrite,  // the same
+  kLoopBegin,    // a: counter, b: repetitions
+  kLoopEnd,      // a: counter, b: instruction to go on with
+  kJump,         // b: instruction
+  kJumpIfZero,   // a: place of a condition, b: instruction, c: bytes of the condition
   kJumpIfNotZero,
   kSwitch,    // a: table, c: place of the control
   kCall,      // b: instruction
@@ -46,7 +45,6 @@ enum class Op : uint8_t {
   kHostCall,  // a: call
   kPrint,     // a: print
   kAbort,     // a: message
-  kKernel,    // a: call of a library's function
 };
 
 struct Instruction {
@@ -97,7 +95,7 @@ struct SwitchCode {
   int64_t otherwise;
 };
 
-// A tensor of a host call, a print or a library's function: its place in memory if it is
+// A tensor of a host call or a print: its place in memory if it is
 // contiguous, else that of a buffer.
 struct Argument {
   Type type;
@@ -108,8 +106,7 @@ struct Argument {
 };
 
 struct CallCode {
-  std::string name;  // of a host function or a library's function
-  std::string attributes;
+  std::string name;  // of a host function
   std::vector<Argument> inputs, outputs;
 };
 

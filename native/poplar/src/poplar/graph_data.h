@@ -159,7 +159,6 @@ enum class ProgramKind {
   kPrint,
   kNothing,
   kAbort,
-  kLibraryCall,
 };
 
 // A step of a program; which members count is said by its kind.
@@ -172,8 +171,7 @@ struct ProgramNode {
   std::vector<int32_t> values;  // of a switch
   unsigned number = 0;          // of a compute set, function, stream, buffer; repetitions
   bool flag = false;            // loop while true; switch without default is an error
-  std::string text;             // title, message, or name of a library's function
-  std::string attributes;       // of a library's function
+  std::string text;             // title or message
   PrintTensorFmt format;
   std::map<unsigned, unsigned> replicas;
 };

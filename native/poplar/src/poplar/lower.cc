@@ -561,9 +561,6 @@ class Lowering {
       case ProgramKind::kAbort:
         EmitAbort(node);
         return;
-      case ProgramKind::kLibraryCall:
-        EmitKernel(node);
-        return;
     }
   }
 
@@ -714,16 +711,6 @@ class Lowering {
     result_->aborts.push_back({node.text.empty() ? "Abort" : node.text});
     Add({Op::kAbort, static_cast<int64_t>(result_->aborts.size()) - 1});
     if (skip >= 0) GoTo(skip, Here());
-  }
-
-  void EmitKernel(const ProgramNode& node) {
-    CallCode call;
-    call.name = node.text;
-    call.attributes = node.attributes;
-    for (const Tensor& tensor : node.inputs) call.inputs.push_back(ArgumentOf(tensor, false));
-    for (const Tensor& tensor : node.outputs) call.outputs.push_back(ArgumentOf(tensor, true));
-    result_->calls.push_back(std::move(call));
-    Add({Op::kKernel, static_cast<int64_t>(result_->calls.size()) - 1});
   }
 
   void AddHostAccess(const std::string& handle, const HostTensor& tensor) {

@@ -40,28 +40,32 @@ constexpr Row kRows[] = {
     {"quarter_metadata", 1, false},
 };
 
+// Types with an equal one on the host: all but halves.
+#define FOR_HOST_TYPES(X)                  \
+  X(kBool, bool)                           \
+  X(kChar, signed char)                    \
+  X(kSignedChar, signed char)              \
+  X(kUnsignedChar, unsigned char)          \
+  X(kQuarter, unsigned char)               \
+  X(kQuarterMetadata, unsigned char)       \
+  X(kShort, short)                         \
+  X(kUnsignedShort, unsigned short)        \
+  X(kInt, int)                             \
+  X(kUnsignedInt, unsigned)                \
+  X(kLong, long)                           \
+  X(kUnsignedLong, unsigned long)          \
+  X(kLongLong, long long)                  \
+  X(kUnsignedLongLong, unsigned long long) \
+  X(kFloat, float)                         \
+  X(kDouble, double)
+
 template <typename To>
 To Element(Type from, const void* source, size_t i) {
 #define CASE(ID, T) \
   case Id::ID:      \
     return static_cast<To>(static_cast<const T*>(source)[i]);
   switch (static_cast<Id>(from.id())) {
-    CASE(kBool, bool)
-    CASE(kChar, signed char)
-    CASE(kSignedChar, signed char)
-    CASE(kUnsignedChar, unsigned char)
-    CASE(kQuarter, unsigned char)
-    CASE(kQuarterMetadata, unsigned char)
-    CASE(kShort, short)
-    CASE(kUnsignedShort, unsigned short)
-    CASE(kInt, int)
-    CASE(kUnsignedInt, unsigned)
-    CASE(kLong, long)
-    CASE(kUnsignedLong, unsigned long)
-    CASE(kLongLong, long long)
-    CASE(kUnsignedLongLong, unsigned long long)
-    CASE(kFloat, float)
-    CASE(kDouble, double)
+    FOR_HOST_TYPES(CASE)
     case Id::kHalf:
       return static_cast<To>(FloatOf(static_cast<const uint16_t*>(source)[i]));
     case Id::kNone:
@@ -136,22 +140,7 @@ void Convert(Type from, const void* source, Type to, void* target, size_t count)
     for (size_t i = 0; i < count; ++i) static_cast<T*>(target)[i] = Element<T>(from, source, i); \
     return;
   switch (static_cast<Id>(to.id())) {
-    CASE(kBool, bool)
-    CASE(kChar, signed char)
-    CASE(kSignedChar, signed char)
-    CASE(kUnsignedChar, unsigned char)
-    CASE(kQuarter, unsigned char)
-    CASE(kQuarterMetadata, unsigned char)
-    CASE(kShort, short)
-    CASE(kUnsignedShort, unsigned short)
-    CASE(kInt, int)
-    CASE(kUnsignedInt, unsigned)
-    CASE(kLong, long)
-    CASE(kUnsignedLong, unsigned long)
-    CASE(kLongLong, long long)
-    CASE(kUnsignedLongLong, unsigned long long)
-    CASE(kFloat, float)
-    CASE(kDouble, double)
+    FOR_HOST_TYPES(CASE)
     case Id::kHalf:
       for (size_t i = 0; i < count; ++i) {
         static_cast<uint16_t*>(target)[i] = HalfOf(Element<float>(from, source, i));

@@ -1,24 +1,16 @@
-#include "kernels.h"
+#include "parallel_for.h"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <thread>
-#include <unordered_map>
-#include <utility>
-
-#include "access.h"
-#include "graph_data.h"
-#include "poplar/exceptions.hpp"
+#include <vector>
 
 namespace poplar::core {
 namespace {
-
-std::unordered_map<std::string, Kernel>& Kernels() {
-  static auto* kernels = new std::unordered_map<std::string, Kernel>;
-  return *kernels;
-}
 
 // Threads that wait for work. The caller of `Run` works, too.
 class Workers {
@@ -79,32 +71,6 @@ class Workers {
 };
 
 }  // namespace
-
-RegisterKernel::RegisterKernel(const char* name, Kernel kernel) {
-  Kernels()[name] = std::move(kernel);
-}
-
-const Kernel& FindKernel(const std::string& name) {
-  const auto found = Kernels().find(name);
-  if (found != Kernels().end()) return found->second;
-  throw poplar_error("The executable calls '" + name + "', whose library is not loaded.");
-}
-
-program::Program CallKernel(const char* name, std::vector<Tensor> inputs,
-                            std::vector<Tensor> outputs, std::string attributes,
-                            const DebugContext& context) {
-  auto node = std::make_shared<ProgramNode>();
-  node->kind = ProgramKind::kLibraryCall;
-  node->name = context.getPathName();
-  node->location = context.location();
-  node->text = name;
-  node->attributes = std::move(attributes);
-  node->inputs = std::move(inputs);
-  node->outputs = std::move(outputs);
-  program::Program program;
-  Access::Node(program) = std::move(node);
-  return program;
-}
 
 void ParallelFor(size_t count, size_t grain, const std::function<void(size_t, size_t)>& work) {
   if (count == 0) return;
