@@ -138,6 +138,30 @@ def test_checks_that_the_native_library_drops() -> None:
     assert set(re.findall(r'"(\w+)"', body[1])) == op_names.DROPPED_CHECKS
 
 
+def _names_in(path: str, function: str) -> set[str]:
+    """Returns the names of ops that a function of the native library tests for."""
+    source = (NATIVE / path).read_text()
+    body = re.search(rf"{function}\(.*?\n}}\n", source, re.DOTALL)
+    assert body is not None
+    return set(re.findall(r'"(\w{5,})"', body[0]))
+
+
+def test_engine_knows_collectives_reads_and_writes() -> None:
+    """The engine works on graphs that TensorFlow has optimized, where Python has no part."""
+    uniform = "engine/uniform_values.cc"
+    assert _names_in(uniform, "bool IsCollective") == set(op_names.COLLECTIVES)
+    assert op_names.QUERIES <= _names_in(uniform, "bool IsRead")
+    assert all(map(op_names.is_update, _names_in(uniform, "bool IsWrite")))
+    assert op_names.ASSIGNMENTS <= _names_in(uniform, "bool IsWrite")
+
+
+def test_engine_splits_collectives_by_their_groups() -> None:
+    source = (NATIVE / "engine" / "split_collectives.cc").read_text()
+    split = dict(re.findall(r'{"(Ipu\w+)", "(\w*)"}', source))
+    assert split == {op: op_names.COLLECTIVES[op].group for op in split}
+    assert len(split) == 4
+
+
 def test_it_needs_no_tensorflow(run_python) -> None:
     code = (
         "import sys\nfrom tensorflow_ipu.util import op_names\n"
