@@ -41,7 +41,7 @@ NOTHING = "nothing takes its place"
 
 
 #: Advice for this case.
-BY_HAND = "find what takes its place"
+BY_HAND = "look for a replacement"
 
 
 #: The modules of `tensorflow_ipu.compat.contrib`.

@@ -196,7 +196,7 @@ BY_HAND = {
     "a module of contrib": ("from tensorflow.contrib import slim\n", "tf_slim"),
     "an unknown part": (
         "import tensorflow as tf\nx = tf.contrib.bayesflow.x\n",
-        "find what takes its place",
+        "look for a replacement",
     ),
     "an unknown module": ("import tensorflow.contrib.bayesflow as b\n", "find what takes its"),
     "a comment in an import": (
