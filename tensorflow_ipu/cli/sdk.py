@@ -28,7 +28,7 @@ def add(parser: Parser) -> None:
     parser.description = (
         "Prints `export` lines that name the headers and libraries of Poplar and its compiler of "
         'codelets, popc. In a shell that has read them, as with `eval "$(tensorflow-ipu sdk)"`, '
-        "C++ programs for Poplar compile unchanged and run on this machine: "
+        "C++ programs that use Poplar's core compile unchanged and run on this machine: "
         "g++ -std=c++17 main.cpp -lpoplar -lpoputil."
     )
     parser.add_argument("--path", action="store_true", help="print the folder only")

@@ -198,7 +198,7 @@ BY_HAND = {
         "import tensorflow as tf\nx = tf.contrib.bayesflow.x\n",
         "look for a replacement",
     ),
-    "an unknown module": ("import tensorflow.contrib.bayesflow as b\n", "find what takes its"),
+    "an unknown module": ("import tensorflow.contrib.bayesflow as b\n", "look for a replacement"),
     "a comment in an import": (
         "from collections import (\n    Mapping,  # why\n)\n",
         "from collections.abc import Mapping",
