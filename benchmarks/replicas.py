@@ -13,9 +13,10 @@ It prints a line for each figure, with its bound:
 * scan: a loop of 200 steps of an MLP on one replica over `lax.scan` in JAX, which need not be
   installed (`--jax-python` names the interpreter of another environment that has it).
 
-Each model and number of replicas has a process of its own. Its peak memory comes from `getrusage`. A
-process that takes more than `--limit` is ended, and its figure is "does not fit". Processes that are
-compared take turns, so that a change of the machine's speed meets all. A ratio is one of medians.
+Each model and number of replicas has a process of its own. Its peak memory comes from
+`getrusage`. A process that takes more than `--limit` is ended, and its figure is "does not fit".
+Processes that are compared take turns, so that a change of the machine's speed meets all. A ratio
+is one of medians.
 """
 
 from __future__ import annotations
