@@ -27,6 +27,7 @@ from tests.support.checkout import repository
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = "tensorflow-plugins/libtensorflow_ipu.so"
+POPLAR = "tensorflow_ipu_sdk/lib/libpoplar.so"
 STUBS = ROOT / "stubs" / "packages"
 # What editors find below TensorFlow, where only the finder finds it at run time.
 IN_TENSORFLOW = {
@@ -39,6 +40,7 @@ IN_TENSORFLOW = {
 }
 TENSORFLOW = ".".join(metadata.version("tensorflow").split(".")[:2])
 FAKE_MAKEFILE = "all:\n\tmkdir -p $(OUT) && echo library > $(OUT)/libtensorflow_ipu.so\n"
+FAKE_POPLAR_MAKEFILE = "all:\n\tmkdir -p $(OUT)/lib && echo library > $(OUT)/lib/libpoplar.so\n"
 IMPORT_CONFIGS = (
     "import site, sys\n"
     "site.addsitedir(sys.argv[1])\n"
@@ -54,6 +56,7 @@ def checkout(tmp_path_factory):
     unwanted = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info", "*.cc")
     shutil.copytree(ROOT, copy, symlinks=True, ignore=unwanted)
     (copy / "native" / "Makefile").write_text(FAKE_MAKEFILE)
+    (copy / "native" / "poplar" / "Makefile").write_text(FAKE_POPLAR_MAKEFILE)
     return copy
 
 
@@ -79,12 +82,7 @@ def unpack_wheel(run_python, source, hook, target):
 
 
 def files_without_metadata(names):
-    """The files of the package: Poplar's headers and libraries are beside it."""
-    return {
-        name
-        for name in names
-        if ".dist-info/" not in name and not name.startswith("tensorflow_ipu_sdk/")
-    }
+    return {name for name in names if ".dist-info/" not in name}
 
 
 BUILD_WHEEL = (
@@ -109,7 +107,7 @@ def test_a_wheel_has_all_modules_and_stubs(run_python, checkout, tmp_path):
     stubs = {path.relative_to(STUBS).as_posix() for path in STUBS.rglob("*") if path.is_file()}
     assert {f"tensorflow_ipu_stubs/{name}" for name in stubs} <= set(names)
     assert "tensorflow_ipu/py.typed" in names
-    assert {LIBRARY, "tensorflow_ipu.pth"} <= set(names)
+    assert {LIBRARY, POPLAR, "tensorflow_ipu.pth"} <= set(names)
     assert "tensorflow_ipu/configs/proto/trace.proto" in names
     pages = (ROOT / "tensorflow_ipu" / "profiler" / "export" / "page").iterdir()
     parts = {path.name for path in pages if path.suffix in (".css", ".html", ".js")}
@@ -177,7 +175,7 @@ def test_modules_below_tensorflow_are_real_ones(run_python, checkout, tmp_path):
 
 def test_an_editable_installation_uses_the_checkout(run_python, checkout, tmp_path):
     names = unpack_wheel(run_python, checkout, "build_editable", tmp_path / "wheel")
-    assert files_without_metadata(names) == {LIBRARY, "tensorflow_ipu.pth", *IN_TENSORFLOW}
+    assert files_without_metadata(names) == {LIBRARY, POPLAR, "tensorflow_ipu.pth", *IN_TENSORFLOW}
     folder = tmp_path / "wheel" / "site-packages"
     process = run_python(IMPORT_CONFIGS, "-S", args=[str(folder)], cwd=tmp_path)
     path, loaded, *search_path = process.stdout.split()
