@@ -141,7 +141,13 @@ def _cache() -> Path:
 
 def _run(command: Sequence[str]) -> str:
     """Runs the compiler and shows its warnings; returns its output."""
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise CompilationError(
+            f"popc: error: the compiler '{command[0]}' is not installed: apt install g++, or name "
+            "another one in CXX\n"
+        ) from error
     if process.returncode != 0:
         raise CompilationError(process.stderr or process.stdout)
     sys.stderr.write(process.stderr)
@@ -327,6 +333,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             compile_codelets(options, options.output or Path("a.gp"))
     except CompilationError as error:
         sys.stderr.write(str(error))
+        return 1
+    except OSError as error:  # of the output, or of the cache
+        print(f"popc: error: {error.filename}: {error.strerror}", file=sys.stderr)
         return 1
     return 0
 

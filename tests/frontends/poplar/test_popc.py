@@ -14,6 +14,24 @@ def test_version_is_the_third_word(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.split()[2] == "3.4.0"
 
 
+def test_missing_compiler_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.cpp").touch()
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert popc.main([str(tmp_path / "a.cpp")]) == 1
+    assert "'no-such-compiler' is not installed" in capsys.readouterr().err
+
+
+def test_output_that_cannot_be_written_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.cpp").touch()
+    (tmp_path / "file").touch()
+    assert popc.main([str(tmp_path / "a.cpp"), "-o", str(tmp_path / "file" / "a.gp")]) == 1
+    assert f"popc: error: {tmp_path / 'file'}" in capsys.readouterr().err
+
+
 def test_flags_go_to_the_compiler() -> None:
     _, options = popc.parse(
         ["-O2", "-I", "folder", "-DX=1", "--target=ipu2", "a.cpp", "-o", "a.gp"]
