@@ -12,6 +12,7 @@
 #include "engine_options.h"
 #include "executable_data.h"
 #include "graph_data.h"
+#include "kernels.h"
 #include "parallel_for.h"
 #include "print.h"
 #include "target_data.h"
@@ -114,6 +115,7 @@ struct EngineData {
     StreamCallback* callback = nullptr;
   };
   std::vector<Stream> streams;
+  std::vector<std::unique_ptr<Kernel>> kernels;  // of the libraries' ops
   std::vector<char> buffer;  // for elements on their way
   std::ostream* print = &std::cerr;
   bool loaded = false;
@@ -181,6 +183,9 @@ class Runner {
           break;
         case Op::kHostCall:
           HostCall(code_.calls[i.a]);
+          break;
+        case Op::kLibraryOp:
+          LibraryOp(i.a);
           break;
         case Op::kPrint:
           Print(code_.prints[i.a]);
@@ -327,6 +332,22 @@ class Runner {
     for (const Argument& output : call.outputs) Apply(output.after, memory_, memory_);
   }
 
+  void LibraryOp(int64_t index) {
+    const LibraryOpCode& op = code_.library_ops[index];
+    std::vector<const void*> inputs;
+    std::vector<void*> outputs;
+    for (const Argument& input : op.inputs) {
+      Move(input.before, memory_, memory_);
+      inputs.push_back(memory_ + input.place);
+    }
+    for (const Argument& output : op.outputs) {
+      Move(output.before, memory_, memory_);
+      outputs.push_back(memory_ + output.place);
+    }
+    engine_.kernels[index]->run(inputs, outputs);
+    for (const Argument& output : op.outputs) Move(output.after, memory_, memory_);
+  }
+
   void Print(const PrintCode& print) {
     Apply(print.tensor.before, memory_, memory_);
     *engine_.print << print.title << ": "
@@ -374,6 +395,8 @@ void Load(EngineData* engine) {
       engine->remote.push_back(std::make_unique<Memory>(buffer.row_bytes * buffer.rows));
     }
   }
+  engine->kernels.clear();
+  for (const LibraryOpCode& op : code.library_ops) engine->kernels.push_back(MakeKernel(op.spec));
   engine->loaded = true;
 }
 

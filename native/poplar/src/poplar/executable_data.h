@@ -14,6 +14,7 @@
 #include "poplar/PrintTensorFmt.hpp"
 #include "poplar/Program.hpp"
 #include "poplar/Target.hpp"
+#include "poplar/core/LibraryOp.hpp"
 
 namespace poplar::core {
 
@@ -43,6 +44,7 @@ enum class Op : uint8_t {
   kCall,      // b: instruction
   kReturn,    //
   kHostCall,  // a: call
+  kLibraryOp,  // a: library op
   kPrint,     // a: print
   kAbort,     // a: message
 };
@@ -110,6 +112,12 @@ struct CallCode {
   std::vector<Argument> inputs, outputs;
 };
 
+struct LibraryOpCode {
+  KernelSpec spec;
+  std::string name;  // in the program
+  std::vector<Argument> inputs, outputs;
+};
+
 struct PrintCode {
   std::string title;
   PrintTensorFmt format;
@@ -142,6 +150,7 @@ struct ExecutableData {
   std::map<std::string, HostAccess> host_writes, host_reads;
   std::vector<SwitchCode> switches;
   std::vector<CallCode> calls;
+  std::vector<LibraryOpCode> library_ops;
   std::vector<PrintCode> prints;
   std::vector<AbortCode> aborts;
   std::vector<Instruction> instructions;

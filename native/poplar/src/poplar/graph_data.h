@@ -156,6 +156,7 @@ enum class ProgramKind {
   kSwitch,
   kCall,
   kHostCall,
+  kLibraryOp,
   kPrint,
   kNothing,
   kAbort,
@@ -170,8 +171,10 @@ struct ProgramNode {
   std::vector<Tensor> inputs, outputs;
   std::vector<int32_t> values;  // of a switch
   unsigned number = 0;          // of a compute set, function, stream, buffer; repetitions
-  bool flag = false;            // loop while true; switch without default is an error
-  std::string text;             // title or message
+  bool flag = false;            // loop while true; switch without default is an error; outputs
+                                // of a library's op may be its inputs
+  std::string text;             // title or message; kernel of a library's op
+  std::string parameters;       // of the kernel
   PrintTensorFmt format;
   std::map<unsigned, unsigned> replicas;
 };

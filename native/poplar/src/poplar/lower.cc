@@ -552,6 +552,9 @@ class Lowering {
       case ProgramKind::kHostCall:
         EmitHostCall(node);
         return;
+      case ProgramKind::kLibraryOp:
+        EmitLibraryOp(node);
+        return;
       case ProgramKind::kPrint:
         result_->prints.push_back({node.text, node.format, ArgumentOf(node.inputs[0], false)});
         Add({Op::kPrint, static_cast<int64_t>(result_->prints.size()) - 1});
@@ -682,6 +685,44 @@ class Lowering {
     for (const Tensor& tensor : node.outputs) call.outputs.push_back(ArgumentOf(tensor, true));
     result_->calls.push_back(std::move(call));
     Add({Op::kHostCall, static_cast<int64_t>(result_->calls.size()) - 1});
+  }
+
+  void EmitLibraryOp(const ProgramNode& node) {
+    LibraryOpCode op;
+    op.name = node.name;
+    op.spec.name = node.text;
+    op.spec.parameters = node.parameters;
+    for (const Tensor& tensor : node.outputs) {
+      op.outputs.push_back(ArgumentOf(tensor, true));
+      op.spec.outputs.push_back({tensor.elementType(), tensor.shape()});
+    }
+    for (const Tensor& tensor : node.inputs) {
+      op.inputs.push_back(InputOf(tensor, node, op.outputs));
+      op.spec.inputs.push_back({tensor.elementType(), tensor.shape()});
+    }
+    result_->library_ops.push_back(std::move(op));
+    Add({Op::kLibraryOp, static_cast<int64_t>(result_->library_ops.size()) - 1});
+  }
+
+  // An input of a library's op: a copy of it where the op writes it before it has read it all.
+  Argument InputOf(const Tensor& tensor, const ProgramNode& node,
+                   const std::vector<Argument>& outputs) {
+    Argument argument = ArgumentOf(tensor, false);
+    if (!argument.before.empty()) return argument;
+    bool copied = false;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const bool same = node.flag && outputs[i].place == argument.place &&
+                        outputs[i].bytes == argument.bytes;
+      copied |= !same && outputs[i].before.empty() && tensor.intersectsWith(node.outputs[i]);
+    }
+    if (!copied) return argument;
+    const uint64_t from = argument.place;
+    const size_t size = SizeOf(argument.type);
+    const uint64_t count = argument.bytes / size;
+    argument.place = Reserve(argument.bytes);
+    argument.before = Pair(Contiguous(from, count, size), Contiguous(argument.place, count, size),
+                           static_cast<uint32_t>(size));
+    return argument;
   }
 
   static void CheckHostArguments(const ProgramNode& node,

@@ -1,0 +1,55 @@
+#include "kernels.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "access.h"
+#include "graph_data.h"
+#include "parallel_for.h"
+
+namespace poplar::core {
+namespace {
+
+std::map<std::string, KernelFactory>& Factories() {
+  static std::map<std::string, KernelFactory> factories;
+  return factories;
+}
+
+}  // namespace
+
+KernelRegistration::KernelRegistration(const std::string& name, KernelFactory factory) {
+  Factories()[name] = std::move(factory);
+}
+
+std::unique_ptr<Kernel> MakeKernel(const KernelSpec& spec) {
+  const auto found = Factories().find(spec.name);
+  if (found != Factories().end()) return found->second(spec);
+  const std::string library = spec.name.substr(0, spec.name.find(':'));
+  throw link_error("The program has the op '" + spec.name + "', and its library is not loaded: " +
+                       "link the program with -l" + library + ".",
+                   "");
+}
+
+program::Program libraryOp(Graph&, const std::string& name, const std::string& parameters,
+                           const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                           const DebugContext& debugContext, KernelAliasing aliasing) {
+  program::Program program;
+  auto node = std::make_shared<ProgramNode>();
+  node->kind = ProgramKind::kLibraryOp;
+  node->name = debugContext.getPathName();
+  node->location = debugContext.location();
+  node->text = name;
+  node->parameters = parameters;
+  node->inputs = inputs;
+  node->outputs = outputs;
+  node->flag = aliasing == KernelAliasing::SameTensor;
+  Access::Node(program) = std::move(node);
+  return program;
+}
+
+void parallelFor(size_t count, size_t grain, const std::function<void(size_t, size_t)>& work) {
+  ParallelFor(count, grain, work);
+}
+
+}  // namespace poplar::core
