@@ -116,7 +116,7 @@ struct EngineData {
   };
   std::vector<Stream> streams;
   std::vector<std::unique_ptr<Kernel>> kernels;  // of the libraries' ops
-  std::vector<char> buffer;  // for elements on their way
+  std::vector<char> buffer;                      // for elements on their way
   std::ostream* print = &std::cerr;
   bool loaded = false;
 };

@@ -40,13 +40,13 @@ enum class Op : uint8_t {
   kJump,         // b: instruction
   kJumpIfZero,   // a: place of a condition, b: instruction, c: bytes of the condition
   kJumpIfNotZero,
-  kSwitch,    // a: table, c: place of the control
-  kCall,      // b: instruction
-  kReturn,    //
-  kHostCall,  // a: call
+  kSwitch,     // a: table, c: place of the control
+  kCall,       // b: instruction
+  kReturn,     //
+  kHostCall,   // a: call
   kLibraryOp,  // a: library op
-  kPrint,     // a: print
-  kAbort,     // a: message
+  kPrint,      // a: print
+  kAbort,      // a: message
 };
 
 struct Instruction {

@@ -711,8 +711,8 @@ class Lowering {
     if (!argument.before.empty()) return argument;
     bool copied = false;
     for (size_t i = 0; i < outputs.size(); ++i) {
-      const bool same = node.flag && outputs[i].place == argument.place &&
-                        outputs[i].bytes == argument.bytes;
+      const bool same =
+          node.flag && outputs[i].place == argument.place && outputs[i].bytes == argument.bytes;
       copied |= !same && outputs[i].before.empty() && tensor.intersectsWith(node.outputs[i]);
     }
     if (!copied) return argument;

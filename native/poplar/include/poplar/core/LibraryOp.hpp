@@ -35,7 +35,7 @@ struct KernelSpec {
 
 /// Computes an op. An engine makes one for each step and replica when it is loaded.
 class Kernel {
-public:
+ public:
   virtual ~Kernel() {}
   /// Outputs have the values that they had before the op.
   virtual void run(const std::vector<const void *> &inputs, const std::vector<void *> &outputs) = 0;
@@ -70,7 +70,7 @@ program::Program libraryOp(Graph &graph, const std::string &name, const std::str
 void parallelFor(std::size_t count, std::size_t grain,
                  const std::function<void(std::size_t, std::size_t)> &work);
 
-} // namespace core
-} // namespace poplar
+}  // namespace core
+}  // namespace poplar
 
-#endif // poplar_core_LibraryOp_hpp
+#endif  // poplar_core_LibraryOp_hpp
