@@ -2,7 +2,9 @@
 #ifndef poplar_Executable_hpp
 #define poplar_Executable_hpp
 
+#include <istream>
 #include <memory>
+#include <ostream>
 
 namespace poplar {
 
@@ -18,6 +20,11 @@ class Executable {
   Executable(Executable &&) noexcept;
   Executable &operator=(Executable &&) noexcept;
   ~Executable();
+
+  /// Writes the programs with their codelets. Any process can load and run them, without a graph.
+  void serialize(std::ostream &out) const;
+  /// Reads what `serialize` wrote, and nothing after it. Throws poplar_error for other data.
+  static Executable deserialize(std::istream &in);
 
   bool isAvailable() const { return data_ != nullptr; }
 

@@ -1,6 +1,7 @@
 #include "codelets.h"
 
 #include <dlfcn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -77,10 +78,16 @@ std::shared_ptr<const CodeletLibrary> CodeletLibrary::Load(const std::string& pa
   }
   std::shared_ptr<CodeletLibrary> library(new CodeletLibrary);
   char* absolute = realpath(path.c_str(), nullptr);
-  library->path_ = absolute;
+  const std::string file = absolute;
   std::free(absolute);
-  library->handle_ = dlopen(library->path_.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library->handle_ == nullptr) {
+  library->Open(file);
+  return library;
+}
+
+void CodeletLibrary::Open(const std::string& path) {
+  path_ = path;
+  handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle_ == nullptr) {
     const std::string reason = dlerror();
     if (reason.find("undefined symbol") != std::string::npos) {
       throw link_error(reason, reason);
@@ -90,7 +97,7 @@ std::shared_ptr<const CodeletLibrary> CodeletLibrary::Load(const std::string& pa
         "). Files for the chip cannot be used: compile the source with this popc.");
   }
   using GetTable = const CodeletTable* (*)();
-  const auto get = reinterpret_cast<GetTable>(dlsym(library->handle_, kCodeletTableSymbol));
+  const auto get = reinterpret_cast<GetTable>(dlsym(handle_, kCodeletTableSymbol));
   const CodeletTable* table = get == nullptr ? nullptr : get();
   if (table == nullptr || table->version != kCodeletTableVersion) {
     throw graph_object_load_error("'" + path +
@@ -106,8 +113,25 @@ std::shared_ptr<const CodeletLibrary> CodeletLibrary::Load(const std::string& pa
                              TypeOfName(TypeText(field.type).c_str(), field.elementSize),
                              field.offset, field.align});
     }
-    library->types_.push_back(std::move(type));
+    types_.push_back(std::move(type));
   }
+}
+
+std::shared_ptr<const CodeletLibrary> CodeletLibrary::FromContents(const std::string& contents) {
+  const int file = memfd_create("codelets.gp", MFD_CLOEXEC);
+  size_t written = 0;
+  while (file >= 0 && written < contents.size()) {
+    const ssize_t count = write(file, contents.data() + written, contents.size() - written);
+    if (count < 0) break;
+    written += static_cast<size_t>(count);
+  }
+  if (file < 0 || written < contents.size()) {
+    if (file >= 0) close(file);
+    throw graph_object_load_error("There is no memory for the codelets of the executable.");
+  }
+  std::shared_ptr<CodeletLibrary> library(new CodeletLibrary);
+  library->file_ = file;
+  library->Open("/proc/self/fd/" + std::to_string(file));
   return library;
 }
 
@@ -147,6 +171,7 @@ std::shared_ptr<const CodeletLibrary> CodeletLibrary::Compile(
 
 CodeletLibrary::~CodeletLibrary() {
   if (handle_ != nullptr) dlclose(handle_);
+  if (file_ >= 0) close(file_);
 }
 
 std::string CodeletLibrary::Contents() const {

@@ -37,6 +37,8 @@ class CodeletLibrary {
  public:
   // Throws graph_object_load_error for what is none.
   static std::shared_ptr<const CodeletLibrary> Load(const std::string& path);
+  // Loads the bytes of a .gp file.
+  static std::shared_ptr<const CodeletLibrary> FromContents(const std::string& contents);
   // Compiles sources with popc and loads what it makes. Throws graph_program_compilation_error or
   // link_error with the compiler's text.
   static std::shared_ptr<const CodeletLibrary> Compile(const std::vector<std::string>& sources,
@@ -52,9 +54,11 @@ class CodeletLibrary {
 
  private:
   CodeletLibrary() = default;
+  void Open(const std::string& path);
 
   std::string path_;
   void* handle_ = nullptr;
+  int file_ = -1;  // of a library from bytes, in memory
   std::vector<VertexType> types_;
 };
 

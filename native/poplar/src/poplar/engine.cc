@@ -424,11 +424,6 @@ std::shared_ptr<ExecutableData> CompileGraph(const Graph& graph,
 }  // namespace
 }  // namespace core
 
-Executable::Executable() = default;
-Executable::Executable(Executable&&) noexcept = default;
-Executable& Executable::operator=(Executable&&) noexcept = default;
-Executable::~Executable() = default;
-
 Executable compileGraph(const Graph& graph, ArrayRef<program::Program> programs,
                         const OptionFlags& options, Engine::ProgressFunc progress,
                         const DebugContext&) {
