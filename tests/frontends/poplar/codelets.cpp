@@ -70,3 +70,12 @@ class __attribute__((aligned(8))) Supervised : public SupervisorVertex {
 };
 
 }  // namespace forms
+
+class Increment : public Vertex {
+ public:
+  Input<Vector<float>> in;
+  Output<Vector<float>> out;
+  void compute() {
+    for (unsigned i = 0; i < in.size(); ++i) out[i] = in[i] + 1;
+  }
+};

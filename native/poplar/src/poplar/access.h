@@ -7,6 +7,7 @@
 
 #include "poplar/DataStream.hpp"
 #include "poplar/Device.hpp"
+#include "poplar/Engine.hpp"
 #include "poplar/Executable.hpp"
 #include "poplar/Graph.hpp"
 #include "poplar/Program.hpp"
@@ -44,6 +45,8 @@ struct Access {
   static const std::shared_ptr<ExecutableData>& Data(const Executable& executable) {
     return executable.data_;
   }
+
+  static EngineData* Data(Engine& engine) { return engine.data_.get(); }
 
   static Tensor MakeTensor(std::shared_ptr<const core::View> view) {
     Tensor tensor;

@@ -11,6 +11,7 @@
 #include "access.h"
 #include "engine_options.h"
 #include "executable_data.h"
+#include "external.h"
 #include "graph_data.h"
 #include "kernels.h"
 #include "parallel_for.h"
@@ -42,9 +43,9 @@ void CopyElements(const Segment& s, const char* source, char* target) {
   }
 }
 
-void ApplySegment(const Segment& s, const char* source, char* target) {
-  source += s.source;
-  target += s.target;
+void ApplySegment(const Segment& s, AddressSpace sources, AddressSpace targets) {
+  const char* const source = sources.At(s.source);
+  char* const target = targets.At(s.target);
   if (s.count == 1) {
     std::memcpy(target, source, s.size);
     return;
@@ -76,7 +77,7 @@ uint64_t BytesOf(const CopyBlock& block) {
   return bytes;
 }
 
-void Apply(const CopyBlock& block, const char* source, char* target) {
+void Apply(const CopyBlock& block, AddressSpace source, AddressSpace target) {
   for (const Segment& segment : block) ApplySegment(segment, source, target);
 }
 
@@ -105,7 +106,9 @@ class Memory {
 struct EngineData {
   std::shared_ptr<ExecutableData> code;
   std::unique_ptr<Memory> memory, states;
-  std::vector<std::unique_ptr<Memory>> remote;  // of the remote buffers
+  std::vector<char*> regions;                              // of places
+  std::vector<std::vector<const Fixup*>> external_fixups;  // of each external variable
+  std::vector<std::unique_ptr<Memory>> remote;             // of the remote buffers
   std::vector<StreamCallbackHandle> callbacks;
   std::map<std::string, HostCallbackHandle> host_functions;
   struct Stream {
@@ -129,7 +132,7 @@ class Runner {
   explicit Runner(EngineData* engine)
       : engine_(*engine),
         code_(*engine->code),
-        memory_(engine->memory->data()),
+        memory_{engine->regions.data()},
         counters_(code_.counters, 0) {}
 
   void Run(int64_t entry) {
@@ -197,7 +200,7 @@ class Runner {
   }
 
  private:
-  static void Move(const CopyBlock& block, const char* source, char* target) {
+  static void Move(const CopyBlock& block, AddressSpace source, AddressSpace target) {
     if (block.size() < 2 || BytesOf(block) < kBytesOfAThread) {
       Apply(block, source, target);
       return;
@@ -208,15 +211,15 @@ class Runner {
   }
 
   bool IsZero(const Instruction& i) const {
-    if (i.c == 1) return memory_[i.a] == 0;
+    if (i.c == 1) return *memory_.At(i.a) == 0;
     uint32_t value;
-    std::memcpy(&value, memory_ + i.a, sizeof value);
+    std::memcpy(&value, memory_.At(i.a), sizeof value);
     return value == 0;
   }
 
   int64_t CaseOf(const Instruction& i) const {
     int32_t control;
-    std::memcpy(&control, memory_ + i.c, sizeof control);
+    std::memcpy(&control, memory_.At(i.c), sizeof control);
     const SwitchCode& table = code_.switches[i.a];
     for (const auto& [value, target] : table.cases) {
       if (value == control) return target;
@@ -241,7 +244,7 @@ class Runner {
       });
     }
     if (!code.after.empty()) Move(code.after, memory_, memory_);
-    if (exit_code >= 0) memory_[exit_code] = success;
+    if (exit_code >= 0) *memory_.At(exit_code) = success;
   }
 
   char* Buffer(uint64_t bytes) {
@@ -266,14 +269,13 @@ class Runner {
   void StreamIn(const Instruction& i) {
     const StreamCode& code = code_.streams[i.a];
     EngineData::Stream& stream = engine_.streams[i.a];
-    const char* place = Next(&stream, code);
+    char* place = Next(&stream, code);
     if (place == nullptr) {
-      char* const buffer = Buffer(code.bytes);
-      stream.callback->fetch(buffer);
+      place = Buffer(code.bytes);
+      stream.callback->fetch(place);
       stream.callback->complete();
-      place = buffer;
     }
-    Move(code_.copies[i.b], place, memory_);
+    Move(code_.copies[i.b], {&place}, memory_);
   }
 
   void StreamOut(const Instruction& i) {
@@ -281,7 +283,7 @@ class Runner {
     EngineData::Stream& stream = engine_.streams[i.a];
     char* const place = Next(&stream, code);
     char* const buffer = place == nullptr ? Buffer(code.bytes) : place;
-    Move(code_.copies[i.b], memory_, buffer);
+    Move(code_.copies[i.b], memory_, {&buffer});
     if (place != nullptr) return;
     stream.callback->fetch(buffer);
     stream.callback->complete();
@@ -296,12 +298,12 @@ class Runner {
       const Argument& argument = code_.calls[i.c].inputs[0];
       Apply(argument.before, memory_, memory_);
       indices.resize(argument.bytes / sizeof(uint32_t));
-      std::memcpy(indices.data(), memory_ + argument.place, argument.bytes);
+      std::memcpy(indices.data(), memory_.At(argument.place), argument.bytes);
     }
     const uint64_t bytes = indices.size() * code.row_bytes;
     char* const buffer = Buffer(bytes);
     const bool read = i.op == Op::kRemoteRead;
-    if (!read) Apply(block, memory_, buffer);
+    if (!read) Apply(block, memory_, {&buffer});
     for (size_t r = 0; r < indices.size(); ++r) {
       if (indices[r] >= code.rows) {
         throw application_runtime_error("Row " + std::to_string(indices[r]) +
@@ -312,7 +314,7 @@ class Runner {
       char* const part = buffer + r * code.row_bytes;
       std::memcpy(read ? part : row, read ? row : part, code.row_bytes);
     }
-    if (read) Apply(block, buffer, memory_);
+    if (read) Apply(block, {&buffer}, memory_);
   }
 
   void HostCall(const CallCode& call) {
@@ -325,9 +327,9 @@ class Runner {
     std::vector<void*> outputs;
     for (const Argument& input : call.inputs) {
       Apply(input.before, memory_, memory_);
-      inputs.push_back(memory_ + input.place);
+      inputs.push_back(memory_.At(input.place));
     }
-    for (const Argument& output : call.outputs) outputs.push_back(memory_ + output.place);
+    for (const Argument& output : call.outputs) outputs.push_back(memory_.At(output.place));
     (*function->second.get())(inputs, outputs);
     for (const Argument& output : call.outputs) Apply(output.after, memory_, memory_);
   }
@@ -338,11 +340,11 @@ class Runner {
     std::vector<void*> outputs;
     for (const Argument& input : op.inputs) {
       Move(input.before, memory_, memory_);
-      inputs.push_back(memory_ + input.place);
+      inputs.push_back(memory_.At(input.place));
     }
     for (const Argument& output : op.outputs) {
       Move(output.before, memory_, memory_);
-      outputs.push_back(memory_ + output.place);
+      outputs.push_back(memory_.At(output.place));
     }
     engine_.kernels[index]->run(inputs, outputs);
     for (const Argument& output : op.outputs) Move(output.after, memory_, memory_);
@@ -352,7 +354,7 @@ class Runner {
     Apply(print.tensor.before, memory_, memory_);
     *engine_.print << print.title << ": "
                    << TensorText(print.tensor.type, print.tensor.shape,
-                                 memory_ + print.tensor.place, print.format)
+                                 memory_.At(print.tensor.place), print.format)
                    << std::endl;
   }
 
@@ -361,7 +363,7 @@ class Runner {
 
   EngineData& engine_;
   const ExecutableData& code_;
-  char* const memory_;
+  const AddressSpace memory_;
   std::vector<int64_t> counters_;
 };
 
@@ -379,6 +381,8 @@ void Load(EngineData* engine) {
   engine->states = std::make_unique<Memory>(code.states.size());
   char* const memory = engine->memory->data();
   char* const states = engine->states->data();
+  engine->regions.assign(1 + code.externals.size(), nullptr);
+  engine->regions[0] = memory;
   for (const InitialValue& value : code.initial) {
     for (uint64_t r = 0; r < value.repeats; ++r) {
       std::memcpy(memory + value.place + r * value.bytes.size(), value.bytes.data(),
@@ -386,7 +390,13 @@ void Load(EngineData* engine) {
     }
   }
   if (!code.states.empty()) std::memcpy(states, code.states.data(), code.states.size());
+  engine->external_fixups.assign(code.externals.size(), {});
   for (const Fixup& fixup : code.fixups) {
+    const uint64_t region = fixup.in_states ? 0 : fixup.target >> kRegionShift;
+    if (region > 0) {
+      engine->external_fixups[region - 1].push_back(&fixup);
+      continue;
+    }
     char* const pointer = (fixup.in_states ? states : memory) + fixup.target;
     std::memcpy(states + fixup.at, &pointer, sizeof pointer);
   }
@@ -422,6 +432,21 @@ std::shared_ptr<ExecutableData> CompileGraph(const Graph& graph,
 }
 
 }  // namespace
+
+void LoadWithoutDevice(Engine* engine) { Load(Access::Data(*engine)); }
+
+void BindExternal(Engine* engine, size_t external, void* address) {
+  EngineData& data = *Access::Data(*engine);
+  char*& region = data.regions[external + 1];
+  if (region == address) return;
+  region = static_cast<char*>(address);
+  const AddressSpace space{data.regions.data()};
+  for (const Fixup* fixup : data.external_fixups[external]) {
+    char* const pointer = space.At(static_cast<int64_t>(fixup->target));
+    std::memcpy(data.states->data() + fixup->at, &pointer, sizeof pointer);
+  }
+}
+
 }  // namespace core
 
 Executable compileGraph(const Graph& graph, ArrayRef<program::Program> programs,
@@ -519,7 +544,8 @@ void CheckBytes(uint64_t given, uint64_t needed, StringRef handle) {
 void Engine::writeTensor(StringRef handle, const void* begin) {
   CheckLoaded(data_->loaded, "writeTensor");
   const auto& access = core::Find(data_->code->host_writes, handle, "host write");
-  core::Apply(access.block, static_cast<const char*>(begin), data_->memory->data());
+  char* host = static_cast<char*>(const_cast<void*>(begin));
+  core::Apply(access.block, {&host}, {data_->regions.data()});
 }
 
 void Engine::writeTensor(StringRef handle, const void* begin, const void* end) {
@@ -531,7 +557,8 @@ void Engine::writeTensor(StringRef handle, const void* begin, const void* end) {
 void Engine::readTensor(StringRef handle, void* begin) {
   CheckLoaded(data_->loaded, "readTensor");
   const auto& access = core::Find(data_->code->host_reads, handle, "host read");
-  core::Apply(access.block, data_->memory->data(), static_cast<char*>(begin));
+  char* host = static_cast<char*>(begin);
+  core::Apply(access.block, {data_->regions.data()}, {&host});
 }
 
 void Engine::readTensor(StringRef handle, void* begin, void* end) {

@@ -18,6 +18,18 @@
 
 namespace poplar::core {
 
+// A place is a region and an offset of bytes in it. Region 0 is the memory of the engine; region
+// 1 + i is the memory of external variable i, which belongs to the caller.
+constexpr int kRegionShift = 48;
+constexpr int64_t kOffsetMask = (int64_t{1} << kRegionShift) - 1;
+
+// Memory in which places are looked up: a pointer for each region.
+struct AddressSpace {
+  char* const* regions;
+
+  char* At(int64_t place) const { return regions[place >> kRegionShift] + (place & kOffsetMask); }
+};
+
 // Elements of one size, from places at equal distances to others. All in bytes.
 struct Segment {
   int64_t source, target;
@@ -134,11 +146,18 @@ struct InitialValue {
   uint64_t repeats;
 };
 
+// A variable in memory of the caller.
+struct ExternalCode {
+  std::string name;
+  uint64_t bytes;
+};
+
 struct ExecutableData {
   Target target;
   unsigned replicas = 1;
   OptionFlags options;
   uint64_t memory = 0;  // bytes
+  std::vector<ExternalCode> externals;
   std::vector<InitialValue> initial;
   std::vector<std::shared_ptr<const CodeletLibrary>> libraries;
   std::vector<uint8_t> states;
@@ -167,7 +186,7 @@ std::shared_ptr<ExecutableData> Lower(const GraphData& graph,
                                       const OptionFlags& options);
 
 // Moves the elements of a block from one memory to another.
-void Apply(const CopyBlock& block, const char* source, char* target);
+void Apply(const CopyBlock& block, AddressSpace source, AddressSpace target);
 uint64_t BytesOf(const CopyBlock& block);
 
 }  // namespace poplar::core

@@ -54,8 +54,14 @@ uint32_t AddVariable(GraphData* data, const Type& type, ArrayRef<size_t> shape,
   }
   const uint32_t id = static_cast<uint32_t>(data->variables.size());
   const uint64_t count = core::CountOf(shape);
-  data->variables.push_back(Variable{
-      type, count, Name(context, kind, id), context.location(), false, {}, core::TileMap(count)});
+  data->variables.push_back(Variable{type,
+                                     count,
+                                     Name(context, kind, id),
+                                     context.location(),
+                                     false,
+                                     {},
+                                     core::TileMap(count),
+                                     -1});
   return id;
 }
 
@@ -159,16 +165,34 @@ Tensor Graph::addVariable(const Type& type, ArrayRef<size_t> shape,
   return MakeTensor(data_.get(), id, type, shape);
 }
 
+namespace {
+
+// As poputil::mapTensorLinearly has it: whole vectors, 128 bytes a tile at least.
+Graph::TileToTensorMapping LinearMapping(const Target& target, const Type& type, uint64_t count) {
+  constexpr uint64_t kLeastBytes = 128;
+  const uint64_t grain = std::max(1u, target.getVectorWidth(type));
+  const uint64_t grains = (count + grain - 1) / grain;
+  const uint64_t least = std::max<uint64_t>(1, kLeastBytes / core::SizeOf(type) / grain);
+  const uint64_t most_tiles =
+      std::min<uint64_t>(target.getNumTiles(), std::max<uint64_t>(1, grains / least));
+  const uint64_t largest = std::max<uint64_t>(1, (grains + most_tiles - 1) / most_tiles);
+  const uint64_t tiles = (grains + largest - 1) / largest;
+  Graph::TileToTensorMapping mapping(target.getNumTiles());
+  for (uint64_t i = 0; i < tiles; ++i) {
+    const uint64_t begin = i * grains / tiles * grain;
+    const uint64_t end = std::min(count, (i + 1) * grains / tiles * grain);
+    mapping[i].push_back(Interval(begin, end));
+  }
+  return mapping;
+}
+
+}  // namespace
+
 Tensor Graph::addVariable(const Type& type, ArrayRef<size_t> shape, VariableMappingMethod method,
                           const DebugContext& debugContext) {
   const Tensor tensor = addVariable(type, shape, debugContext);
   if (method == VariableMappingMethod::LINEAR) {
-    const size_t tiles = target_.getNumTiles(), count = tensor.numElements();
-    const Tensor flat = tensor.flatten();
-    for (size_t i = 0; i < tiles; ++i) {
-      const size_t begin = count * i / tiles, end = count * (i + 1) / tiles;
-      if (begin < end) setTileMapping(flat.slice(begin, end), static_cast<unsigned>(i));
-    }
+    setTileMapping(tensor, LinearMapping(target_, type, tensor.numElements()));
   }
   return tensor;
 }

@@ -12,6 +12,7 @@
 #include "codelets.h"
 #include "poplar/DataStreamType.hpp"
 #include "poplar/DebugContext.hpp"
+#include "poplar/Graph.hpp"
 #include "poplar/PerfEstimateFunc.hpp"
 #include "poplar/Program.hpp"
 #include "poplar/ReplicatedStreamMode.hpp"
@@ -55,6 +56,8 @@ struct Variable {
   // At the start: nothing is zeros, one element is for all.
   std::vector<uint8_t> initial;
   TileMap tiles;
+  // The number of an external variable, whose memory belongs to the caller; else -1.
+  int external = -1;
 };
 
 // The elements that a field of a vertex is connected to.

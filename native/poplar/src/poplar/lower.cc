@@ -119,14 +119,25 @@ class Lowering {
   void PlaceVariables() {
     places_.reserve(graph_.variables.size());
     for (const Variable& variable : graph_.variables) {
+      const size_t size = SizeOf(variable.type);
+      if (variable.external >= 0) {
+        places_.push_back(PlaceExternal(variable, variable.count * size));
+        continue;
+      }
       const uint64_t place = Aligned(result_->memory);
       places_.push_back(place);
-      const size_t size = SizeOf(variable.type);
       result_->memory = place + variable.count * size + kPadding;
       if (variable.initial.empty() || variable.count == 0) continue;
       const uint64_t repeats = variable.initial.size() == size ? variable.count : 1;
       result_->initial.push_back({place, variable.initial, repeats});
     }
+  }
+
+  uint64_t PlaceExternal(const Variable& variable, uint64_t bytes) {
+    const size_t number = static_cast<size_t>(variable.external);
+    if (result_->externals.size() <= number) result_->externals.resize(number + 1);
+    result_->externals[number] = {variable.name, bytes};
+    return uint64_t{number + 1} << kRegionShift;
   }
 
   uint64_t Reserve(uint64_t bytes) {
