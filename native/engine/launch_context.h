@@ -2,6 +2,8 @@
 #ifndef TENSORFLOW_IPU_ENGINE_LAUNCH_CONTEXT_H_
 #define TENSORFLOW_IPU_ENGINE_LAUNCH_CONTEXT_H_
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -66,6 +68,10 @@ class LaunchContext : public tensorflow::CollectiveExecutor {
     return tensorflow::strings::StrCat("ipu_launch_", launch_id_, "_", replica_);
   }
 
+  // Bytes of the variables that this replica has made for the time of the launch.
+  size_t variable_bytes() const { return variable_bytes_; }
+  void AddVariable(size_t bytes) { variable_bytes_ += bytes; }
+
   // How often `key` has been asked for before by this replica in this launch. Numbers the
   // executions of one op in a loop, so that each draws its own random stream.
   int64_t NextOccurrence(int64_t key) {
@@ -99,6 +105,7 @@ class LaunchContext : public tensorflow::CollectiveExecutor {
   const uint64_t shared_seed_;
   const std::shared_ptr<CollectiveRendezvous> rendezvous_;
   const std::shared_ptr<UniformExchange> uniform_exchange_;
+  std::atomic<size_t> variable_bytes_{0};
   tensorflow::mutex mu_;
   std::unordered_map<int64_t, int64_t> occurrences_ TF_GUARDED_BY(mu_);
   std::vector<std::function<tensorflow::Status()>> checks_ TF_GUARDED_BY(mu_);

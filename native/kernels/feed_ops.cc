@@ -210,7 +210,8 @@ Status FindInfeed(OpKernelContext* ctx, const std::string& name, std::shared_ptr
   TF_RETURN_IF_ERROR(LaunchOf(ctx, &launch));
   FeedManager* feeds;
   TF_RETURN_IF_ERROR(FeedsOf(launch->device_ordinal(), &feeds));
-  *reader = {launch->launch_id(), launch->replica(), launch->num_replicas()};
+  *reader = {launch->launch_id(), launch->replica(), launch->num_replicas(),
+             launch->variable_bytes()};
   return feeds->FindInfeed(name, infeed);
 }
 

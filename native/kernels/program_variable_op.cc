@@ -80,6 +80,7 @@ class ProgramVariableOp : public tensorflow::OpKernel {
     std::fill_n(const_cast<char*>(bytes.data()), bytes.size(), 0);
     *made = new Var(dtype_);
     *(*made)->tensor() = zeros;
+    launch->AddVariable(zeros.TotalBytes());
     (*made)->is_initialized = true;
     if (is_counter_) {
       (*made)->Ref();

@@ -56,7 +56,7 @@ class IPUInfeedQueue:
             replication_factor: deprecated; it follows from the program.
             data_to_prefetch: deprecated; use `prefetch_depth`.
             prefetch_depth: elements for each replica to read ahead, 1 to 255 (default 3). Small
-                elements are read further ahead.
+                elements are read further ahead, and elements for a replica with accumulators.
             optimise_latency: whether to move data with little delay rather than little overhead.
                 There is no transfer here to which that would apply.
 

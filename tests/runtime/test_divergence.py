@@ -22,16 +22,6 @@ pytestmark = pytest.mark.usefixtures("ends_in_time")
 DIVERGED = "The replicas of the program have diverged: .*do not let a condition or a number of"
 
 
-@pytest.fixture
-def ends_in_time():
-    """Ends the process with all stacks if a test takes five minutes: a sanitizer takes some."""
-    import faulthandler
-
-    faulthandler.dump_traceback_later(300, exit=True)
-    yield
-    faulthandler.cancel_dump_traceback_later()
-
-
 def promised(value: Any) -> tf.Tensor:
     """Returns a value that the compiler takes for equal on all replicas."""
     return cross_replica_ops.assume_equal_across_replicas(value)

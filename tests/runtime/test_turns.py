@@ -9,6 +9,9 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api import loops
+from tensorflow_ipu.api.accumulators import Accumulator
+from tensorflow_ipu.distributed import ipu_strategy
+from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ops import replication_ops
 from tensorflow_ipu.ops.all_to_all_op import all_gather
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_mean, cross_replica_sum
@@ -149,3 +152,38 @@ def test_collectives_equal_those_without_turns(at_once, monkeypatch):
     for received, one in zip(replicas.run(COUNT, program), expected):
         np.testing.assert_array_equal(received, one)
     np.testing.assert_array_equal(expected[-1][5].ravel(), sum_in_order(parts, tf.float32))
+
+
+def test_replica_ahead_finds_its_elements(ends_in_time):
+    """Replica 0 takes all of its elements before the other takes any: it has an accumulator."""
+    replicas.configure(2)
+    strategy, mini_batches, size = ipu_strategy.IPUStrategy(), 20, 65536
+    numbers = tf.data.Dataset.range(2 * mini_batches, output_type=tf.float32)
+    with strategy.scope():
+        infeed = IPUInfeedQueue(numbers.map(lambda x: tf.fill([size], x)), prefetch_depth=3)
+
+        def body(total: tf.Tensor, element: tf.Tensor) -> tf.Tensor:
+            kept = Accumulator([mini_batches, size], tf.float32, "kept").add(
+                element + tf.zeros([mini_batches, 1])
+            )
+            with tf.control_dependencies([kept]):
+                return total + element[0]
+
+        def take_if(predicate: tf.Tensor) -> tf.Tensor:
+            return tf.cond(
+                predicate,
+                lambda: loops.repeat(mini_batches, body, [0.0], infeed),
+                lambda: tf.constant(0.0),
+            )
+
+        @tf.function(jit_compile=True)
+        def program() -> tuple[tf.Tensor, tf.Tensor]:
+            index = replication_ops.replication_index()
+            first = cross_replica_sum(take_if(tf.equal(index, 0)))
+            second = take_if(tf.logical_and(tf.equal(index, 1), first > 0))
+            return first, cross_replica_sum(second)
+
+        infeed.initializer  # noqa: B018 - runs it
+        first, second = strategy.run(program)
+    assert first == sum(range(0, 2 * mini_batches, 2))
+    assert second == sum(range(1, 2 * mini_batches, 2))

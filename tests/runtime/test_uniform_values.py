@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import faulthandler
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,14 +24,6 @@ SIZE = 1000
 SWITCH = "TENSORFLOW_IPU_REPLICAS_SHARE"
 
 pytestmark = pytest.mark.usefixtures("ends_in_time")
-
-
-@pytest.fixture
-def ends_in_time() -> Iterator[None]:
-    """Ends the process with all stacks if a test takes five minutes."""
-    faulthandler.dump_traceback_later(300, exit=True)
-    yield
-    faulthandler.cancel_dump_traceback_later()
 
 
 def _index() -> tf.Tensor:

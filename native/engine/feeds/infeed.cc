@@ -20,16 +20,16 @@ using tensorflow::errors::FailedPrecondition;
 constexpr size_t kReadAheadBytes = 256 << 10;
 constexpr size_t kReadAheadGroups = 64;
 
-size_t GroupBytes(const InfeedOptions& options, int num_replicas) {
+size_t ElementBytes(const InfeedOptions& options) {
   size_t bytes = 0;
   for (size_t i = 0; i < options.types.size(); ++i) {
     bytes += options.shapes[i].num_elements() * tensorflow::DataTypeSize(options.types[i]);
   }
-  return std::max<size_t>(bytes * num_replicas, 1);
+  return std::max<size_t>(bytes, 1);
 }
 
 size_t Capacity(const InfeedOptions& options, int num_replicas) {
-  const size_t affordable = kReadAheadBytes / GroupBytes(options, num_replicas);
+  const size_t affordable = kReadAheadBytes / (ElementBytes(options) * num_replicas);
   const size_t asked = std::max(options.prefetch_depth, 1);
   return std::max(asked, std::min(affordable, kReadAheadGroups));
 }
@@ -106,8 +106,10 @@ Status Infeed::Prepare(const InfeedReader& reader) {
   }
   if (reader.launch_id > launch_id_) {
     launch_id_ = reader.launch_id;
+    held_bytes_ = 0;
     AlignLanes();
   }
+  held_bytes_ = std::max(held_bytes_, reader.held_bytes);
   return tensorflow::OkStatus();
 }
 
@@ -276,18 +278,24 @@ Status Infeed::CheckElement(const Element& element) const {
   return tensorflow::OkStatus();
 }
 
+// Whether there may be another group: no lane has `limit` elements, or one is about to run empty
+// and those that are ahead of it are small.
+bool Infeed::HasRoom(size_t limit) {
+  const auto [emptiest, fullest] = std::minmax_element(
+      lanes_.begin(), lanes_.end(),
+      [](const Lane& a, const Lane& b) { return a.elements.size() < b.elements.size(); });
+  if (fullest->elements.size() < limit) return true;
+  const size_t waiting_bytes = (fullest->elements.size() + 1) * ElementBytes(options_);
+  return emptiest->elements.size() <= capacity_ / 2 && waiting_bytes <= held_bytes_;
+}
+
 // Returns whether to go on reading.
 bool Infeed::WaitForRoom() {
   mutex_lock lock(mu_);
-  const auto fullest = [this]() TF_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    size_t size = 0;
-    for (const Lane& lane : lanes_) size = std::max(size, lane.elements.size());
-    return size;
-  };
-  if (end_.ok() && fullest() >= capacity_) {
+  if (end_.ok() && !HasRoom(capacity_)) {
     // Wait until half is free: waking for every element would cost more than reading it.
     reader_waits_ = true;
-    while (end_.ok() && fullest() > capacity_ / 2) room_.wait(lock);
+    while (end_.ok() && !HasRoom(capacity_ / 2 + 1)) room_.wait(lock);
     reader_waits_ = false;
   }
   return end_.ok();

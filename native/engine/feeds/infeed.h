@@ -33,12 +33,18 @@ struct InfeedReader {
   uint64_t launch_id;
   int replica;
   int num_replicas;
+  // Memory that the replica keeps while it waits for an element.
+  size_t held_bytes;
 };
 
 // Elements pass from one reading thread to one lane for each replica: element k of the dataset
 // goes to replica k mod R. The lanes are filled a group (one element for each replica) at a time,
 // so a group that the dataset cannot complete is never seen. What a launch leaves in the lanes is
 // there for the next one.
+//
+// Replicas take turns, so one may be mini-batches ahead of the others. If it waited for an element,
+// the next replica would begin, and both would hold their accumulators. So its lane does not run
+// empty as long as the elements that wait for another replica are smaller than accumulators.
 //
 // Without a dataset, the elements are those of the last Fill. Nothing reads them: the first program
 // that asks has them dealt. Thread-safe.
@@ -100,6 +106,7 @@ class Infeed : public std::enable_shared_from_this<Infeed> {
   void ReadAll(int num_replicas);
   tensorflow::Status ReadGroup(Group* group);
   tensorflow::Status CheckElement(const Element& element) const;
+  bool HasRoom(size_t limit) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool WaitForRoom();
   void Deliver(Group group);
   void End(const tensorflow::Status& reason);
@@ -115,6 +122,7 @@ class Infeed : public std::enable_shared_from_this<Infeed> {
   std::vector<Element> filled_ TF_GUARDED_BY(mu_);  // and not dealt yet
   size_t capacity_ TF_GUARDED_BY(mu_) = 0;          // groups
   bool reader_waits_ TF_GUARDED_BY(mu_) = false;
+  size_t held_bytes_ TF_GUARDED_BY(mu_) = 0;  // most of a replica of the launch
   uint64_t launch_id_ TF_GUARDED_BY(mu_) = 0;
   uint64_t next_waiter_ TF_GUARDED_BY(mu_) = 0;
   tensorflow::Status end_ TF_GUARDED_BY(mu_);  // not OK: why no more elements come
