@@ -196,8 +196,6 @@ void stream_not_connected(Setup &s) {
 
 void no_option(Setup &s) { Engine(s.graph, s.program, {{"debug.instruments", "true"}}); }
 
-void replicas(Setup &s) { Graph(s.device, replication_factor(2)); }
-
 void does_not_compile(Setup &s) {
   std::stringstream source(
       "class V : public poplar::Vertex { public: bool compute() { return x; } };");
@@ -242,7 +240,6 @@ int main(int, char **arguments) {
       {"slice_outside", slice_outside},
       {"stream_not_connected", stream_not_connected},
       {"no_option", no_option},
-      {"replicas", replicas},
       {"does_not_compile", does_not_compile},
       {"pointer_field", pointer_field},
       {"assembly", assembly},

@@ -54,7 +54,6 @@ ERRORS = {
     "slice_outside": ("index_error", "[2,5) is not within dimension 0 of shape {4}"),
     "stream_not_connected": ("stream_connection_error", "'in' is used, and nothing is connected"),
     "no_option": ("invalid_option", "An engine has no option 'debug.instruments'"),
-    "replicas": ("graph_replication_error", "Several replicas (2) are not there yet"),
     "does_not_compile": ("graph_program_compilation_error", "'x' was not declared"),
     "pointer_field": (
         "graph_program_compilation_error",

@@ -76,7 +76,17 @@ const std::set<std::string>& Names() {
   return *names;
 }
 
+bool Has(const OptionFlags& options, const char* name, const char* value) {
+  const auto option = options.find(name);
+  return option != options.end() && option->second == value;
+}
+
 }  // namespace
+
+bool PrefetchIsOn(const OptionFlags& options) {
+  return Has(options, "exchange.enablePrefetch", "true") &&
+         Has(options, "exchange.streamBufferOverlap", "none");
+}
 
 OptionFlags EngineOptions(const OptionFlags& given) {
   OptionFlags options = given;

@@ -10,6 +10,9 @@ namespace poplar::core {
 // a name that no engine has. Only debug.allowOutOfMemory has an effect so far.
 OptionFlags EngineOptions(const OptionFlags& given);
 
+// Whether callbacks of streams may be called before their transfers.
+bool PrefetchIsOn(const OptionFlags& options);
+
 }  // namespace poplar::core
 
 #endif  // TENSORFLOW_IPU_POPLAR_ENGINE_OPTIONS_H_

@@ -77,7 +77,7 @@ void Transfer(A& a, ComputeSetCode& c) {
 }
 template <typename A>
 void Transfer(A& a, StreamCode& s) {
-  TransferAll(a, s.handle, s.to_device, s.bytes);
+  TransferAll(a, s.handle, s.to_device, s.broadcast, s.bytes, s.depth);
 }
 template <typename A>
 void Transfer(A& a, BufferCode& b) {
@@ -109,7 +109,11 @@ void Transfer(A& a, KernelSpec& s) {
 }
 template <typename A>
 void Transfer(A& a, LibraryOpCode& l) {
-  TransferAll(a, l.spec, l.name, l.inputs, l.outputs);
+  TransferAll(a, l.spec, l.collective, l.name, l.inputs, l.outputs);
+}
+template <typename A>
+void Transfer(A& a, ReplicaCopyCode& c) {
+  TransferAll(a, c.gather, c.scatter, c.bytes, c.replicas);
 }
 template <typename A>
 void Transfer(A& a, PrintTensorFmt& f) {
@@ -127,6 +131,11 @@ void Transfer(A& a, AbortCode& c) {
 template <typename A>
 void Transfer(A& a, InitialValue& v) {
   TransferAll(a, v.place, v.bytes, v.repeats);
+}
+
+template <typename A>
+void Transfer(A& a, ExternalCode& e) {
+  TransferAll(a, e.name, e.bytes);
 }
 
 template <typename A>
@@ -153,10 +162,11 @@ void Transfer(A& a, std::shared_ptr<const CodeletLibrary>& library) {
 
 template <typename A>
 void Transfer(A& a, ExecutableData& e) {
-  TransferAll(a, e.target, e.replicas, e.options, e.memory, e.initial, e.libraries, e.states,
-              e.fixups, e.copies, e.compute_sets, e.streams, e.buffers, e.host_writes, e.host_reads,
-              e.switches, e.calls, e.library_ops, e.prints, e.aborts, e.instructions, e.entries,
-              e.counters, e.warnings);
+  TransferAll(a, e.target, e.replicas, e.options, e.memory, e.externals, e.initial,
+              e.replica_indices, e.libraries, e.states, e.fixups, e.copies, e.compute_sets,
+              e.streams, e.buffers, e.host_writes, e.host_reads, e.switches, e.calls, e.library_ops,
+              e.replica_copies, e.prints, e.aborts, e.instructions, e.entries, e.counters,
+              e.warnings);
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codelets.h"
+#include "copy.h"
 #include "poplar/OptionFlags.hpp"
 #include "poplar/PrintTensorFmt.hpp"
 #include "poplar/Program.hpp"
@@ -17,28 +18,6 @@
 #include "poplar/core/LibraryOp.hpp"
 
 namespace poplar::core {
-
-// A place is a region and an offset of bytes in it. Region 0 is the memory of the engine; region
-// 1 + i is the memory of external variable i, which belongs to the caller.
-constexpr int kRegionShift = 48;
-constexpr int64_t kOffsetMask = (int64_t{1} << kRegionShift) - 1;
-
-// Memory in which places are looked up: a pointer for each region.
-struct AddressSpace {
-  char* const* regions;
-
-  char* At(int64_t place) const { return regions[place >> kRegionShift] + (place & kOffsetMask); }
-};
-
-// Elements of one size, from places at equal distances to others. All in bytes.
-struct Segment {
-  int64_t source, target;
-  uint64_t count;
-  uint32_t size;
-  int64_t source_step, target_step;
-};
-
-using CopyBlock = std::vector<Segment>;
 
 enum class Op : uint8_t {
   kCopy,         // a: block
@@ -52,13 +31,15 @@ enum class Op : uint8_t {
   kJump,         // b: instruction
   kJumpIfZero,   // a: place of a condition, b: instruction, c: bytes of the condition
   kJumpIfNotZero,
-  kSwitch,     // a: table, c: place of the control
-  kCall,       // b: instruction
-  kReturn,     //
-  kHostCall,   // a: call
-  kLibraryOp,  // a: library op
-  kPrint,      // a: print
-  kAbort,      // a: message
+  kSwitch,       // a: table, c: place of the control
+  kCall,         // b: instruction
+  kReturn,       //
+  kHostCall,     // a: call
+  kLibraryOp,    // a: library op
+  kMeet,         // a: library op of all replicas
+  kReplicaCopy,  // a: replica copy
+  kPrint,        // a: print
+  kAbort,        // a: message
 };
 
 struct Instruction {
@@ -89,8 +70,9 @@ struct ComputeSetCode {
 
 struct StreamCode {
   std::string handle;
-  bool to_device;
-  uint64_t bytes;
+  bool to_device, broadcast;  // to all replicas
+  uint64_t bytes;             // of a replica
+  unsigned depth;             // of buffers
 };
 
 struct BufferCode {
@@ -126,8 +108,16 @@ struct CallCode {
 
 struct LibraryOpCode {
   KernelSpec spec;
+  bool collective;   // of all replicas
   std::string name;  // in the program
   std::vector<Argument> inputs, outputs;
+};
+
+// Elements that go to other replicas.
+struct ReplicaCopyCode {
+  CopyBlock gather, scatter;  // memory to buffer, buffer to memory
+  uint64_t bytes;
+  std::vector<std::pair<unsigned, unsigned>> replicas;  // source, target
 };
 
 struct PrintCode {
@@ -159,6 +149,7 @@ struct ExecutableData {
   uint64_t memory = 0;  // bytes
   std::vector<ExternalCode> externals;
   std::vector<InitialValue> initial;
+  std::vector<uint64_t> replica_indices;  // places that hold the number of the replica
   std::vector<std::shared_ptr<const CodeletLibrary>> libraries;
   std::vector<uint8_t> states;
   std::vector<Fixup> fixups;
@@ -170,6 +161,7 @@ struct ExecutableData {
   std::vector<SwitchCode> switches;
   std::vector<CallCode> calls;
   std::vector<LibraryOpCode> library_ops;
+  std::vector<ReplicaCopyCode> replica_copies;
   std::vector<PrintCode> prints;
   std::vector<AbortCode> aborts;
   std::vector<Instruction> instructions;
@@ -184,10 +176,6 @@ struct GraphData;
 std::shared_ptr<ExecutableData> Lower(const GraphData& graph,
                                       const std::vector<program::Program>& programs,
                                       const OptionFlags& options);
-
-// Moves the elements of a block from one memory to another.
-void Apply(const CopyBlock& block, AddressSpace source, AddressSpace target);
-uint64_t BytesOf(const CopyBlock& block);
 
 }  // namespace poplar::core
 

@@ -13,8 +13,8 @@ namespace poplar::core {
 constexpr size_t kExternalAlignment = 64;
 constexpr size_t kExternalPadding = 16;
 
-// Loads an engine that runs on no device of the user's.
-void LoadWithoutDevice(Engine* engine);
+// Loads an engine that runs on no device of the user's, as one replica of its program.
+void LoadWithoutDevice(Engine* engine, unsigned replica = 0);
 
 // Sets the memory of an external variable from the next run on. Pointers of vertices are renewed
 // if it differs from that before.

@@ -1,6 +1,7 @@
 #include "poplar/Graph.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -83,11 +84,24 @@ void SetTile(GraphData* data, const Run& run, int64_t tile) {
 
 Graph::Graph() : Graph(Target()) {}
 
-Graph::Graph(const Target& target, replication_factor factor) : target_(target) {
-  if (factor != 1) {
-    throw graph_replication_error("Several replicas (" + std::to_string(factor) +
-                                  ") are not there yet: make a graph with one.");
+namespace {
+
+// The part of a target that one replica has.
+Target TargetOfReplica(const Target& target, unsigned replicas) {
+  const unsigned ipus = target.getNumIPUs();
+  if (replicas == 0 || ipus % replicas != 0) {
+    throw graph_replication_error("The target has " + std::to_string(ipus) +
+                                  " IPUs, which cannot be divided into " +
+                                  std::to_string(replicas) + " replicas.");
   }
+  return replicas == 1 ? target
+                       : target.createVirtualTarget(ipus / replicas, target.getTilesPerIPU());
+}
+
+}  // namespace
+
+Graph::Graph(const Target& target, replication_factor factor)
+    : target_(TargetOfReplica(target, factor)) {
   data_ = std::make_shared<GraphData>(target_, factor);
 }
 
@@ -894,10 +908,18 @@ void CheckHandle(const GraphData& data, const std::string& handle) {
 DataStream AddStream(GraphData* data, StringRef handle, const Type& type, size_t count,
                      ReplicatedStreamMode mode, DataStreamType kind, const OptionFlags& options) {
   CheckHandle(*data, handle.cloneAsString());
+  unsigned depth = 1;
   for (const auto& [name, value] : options) {
     if (name != "splitLimit" && name != "bufferingDepth") {
       throw invalid_option("A stream has no option '" + name + "'.");
     }
+    char* end = nullptr;
+    const unsigned long number = std::strtoul(value.c_str(), &end, 10);
+    if (value.empty() || *end != '\0') {
+      throw invalid_option("The option '" + name + "' of a stream is a number, not '" + value +
+                           "'.");
+    }
+    if (name == "bufferingDepth") depth = static_cast<unsigned>(number);
   }
   auto stream = std::make_shared<core::StreamData>();
   *stream = {static_cast<unsigned>(data->streams.size()),
@@ -906,7 +928,8 @@ DataStream AddStream(GraphData* data, StringRef handle, const Type& type, size_t
              count,
              data->replicas,
              mode,
-             kind};
+             kind,
+             depth};
   data->streams.push_back(stream);
   return Access::MakeStream(stream);
 }
@@ -968,12 +991,8 @@ FunctionBuffer Graph::addFunctionBuffer(Function function, FunctionBufferMapping
 }
 
 Tensor Graph::addReplicationIndexConstant(const DebugContext& debugContext) {
-  if (data_->replicas > 1) {
-    throw graph_replication_error(
-        "addReplicationIndexConstant: several replicas run only in "
-        "programs of one replica each so far.");
-  }
   const Tensor index = addConstant(UNSIGNED_INT, {}, 0u, debugContext);
+  data_->variables[Access::View(index)->strided.var].replica_index = true;
   setTileMapping(index, 0);
   return index;
 }

@@ -58,6 +58,7 @@ struct Variable {
   TileMap tiles;
   // The number of an external variable, whose memory belongs to the caller; else -1.
   int external = -1;
+  bool replica_index = false;  // the number of the replica
 };
 
 // The elements that a field of a vertex is connected to.
@@ -100,6 +101,7 @@ struct StreamData {
   unsigned replicas;
   ReplicatedStreamMode mode;
   DataStreamType kind;
+  unsigned depth;  // of buffers
 };
 
 struct BufferData {
@@ -160,6 +162,7 @@ enum class ProgramKind {
   kCall,
   kHostCall,
   kLibraryOp,
+  kCollectiveOp,
   kPrint,
   kNothing,
   kAbort,

@@ -11,32 +11,28 @@
 namespace poplar::core {
 namespace {
 
-std::map<std::string, KernelFactory>& Factories() {
-  static std::map<std::string, KernelFactory> factories;
+template <typename Factory>
+std::map<std::string, Factory>& Factories() {
+  static std::map<std::string, Factory> factories;
   return factories;
 }
 
-}  // namespace
-
-KernelRegistration::KernelRegistration(const std::string& name, KernelFactory factory) {
-  Factories()[name] = std::move(factory);
-}
-
-std::unique_ptr<Kernel> MakeKernel(const KernelSpec& spec) {
-  const auto found = Factories().find(spec.name);
-  if (found != Factories().end()) return found->second(spec);
+template <typename Factory>
+typename Factory::result_type Make(const KernelSpec& spec) {
+  const auto found = Factories<Factory>().find(spec.name);
+  if (found != Factories<Factory>().end()) return found->second(spec);
   const std::string library = spec.name.substr(0, spec.name.find(':'));
   throw link_error("The program has the op '" + spec.name + "', and its library is not loaded: " +
                        "link the program with -l" + library + ".",
                    "");
 }
 
-program::Program libraryOp(Graph&, const std::string& name, const std::string& parameters,
-                           const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
-                           const DebugContext& debugContext, KernelAliasing aliasing) {
+program::Program OpOf(ProgramKind kind, const std::string& name, const std::string& parameters,
+                      const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                      const DebugContext& debugContext, KernelAliasing aliasing) {
   program::Program program;
   auto node = std::make_shared<ProgramNode>();
-  node->kind = ProgramKind::kLibraryOp;
+  node->kind = kind;
   node->name = debugContext.getPathName();
   node->location = debugContext.location();
   node->text = name;
@@ -46,6 +42,35 @@ program::Program libraryOp(Graph&, const std::string& name, const std::string& p
   node->flag = aliasing == KernelAliasing::SameTensor;
   Access::Node(program) = std::move(node);
   return program;
+}
+
+}  // namespace
+
+KernelRegistration::KernelRegistration(const std::string& name, KernelFactory factory) {
+  Factories<KernelFactory>()[name] = std::move(factory);
+}
+
+CollectiveRegistration::CollectiveRegistration(const std::string& name, CollectiveFactory factory) {
+  Factories<CollectiveFactory>()[name] = std::move(factory);
+}
+
+std::unique_ptr<Kernel> MakeKernel(const KernelSpec& spec) { return Make<KernelFactory>(spec); }
+
+std::unique_ptr<CollectiveKernel> MakeCollective(const KernelSpec& spec) {
+  return Make<CollectiveFactory>(spec);
+}
+
+program::Program libraryOp(Graph&, const std::string& name, const std::string& parameters,
+                           const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                           const DebugContext& debugContext, KernelAliasing aliasing) {
+  return OpOf(ProgramKind::kLibraryOp, name, parameters, inputs, outputs, debugContext, aliasing);
+}
+
+program::Program collectiveOp(Graph&, const std::string& name, const std::string& parameters,
+                              const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                              const DebugContext& debugContext) {
+  return OpOf(ProgramKind::kCollectiveOp, name, parameters, inputs, outputs, debugContext,
+              KernelAliasing::SameTensor);
 }
 
 void parallelFor(size_t count, size_t grain, const std::function<void(size_t, size_t)>& work) {

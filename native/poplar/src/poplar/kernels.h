@@ -10,6 +10,7 @@ namespace poplar::core {
 
 // Throws link_error for a kernel whose library is not loaded.
 std::unique_ptr<Kernel> MakeKernel(const KernelSpec& spec);
+std::unique_ptr<CollectiveKernel> MakeCollective(const KernelSpec& spec);
 
 }  // namespace poplar::core
 

@@ -86,7 +86,8 @@ class Lowering {
     IndexEdges();
     for (const auto& stream : graph_.streams) {
       result_->streams.push_back({stream->handle, stream->kind == DataStreamType::HostToDeviceFIFO,
-                                  stream->count * SizeOf(stream->type)});
+                                  stream->mode == ReplicatedStreamMode::BROADCAST,
+                                  stream->count * SizeOf(stream->type), stream->depth});
     }
     for (const auto& buffer : graph_.buffers) {
       result_->buffers.push_back(
@@ -127,6 +128,7 @@ class Lowering {
       const uint64_t place = Aligned(result_->memory);
       places_.push_back(place);
       result_->memory = place + variable.count * size + kPadding;
+      if (variable.replica_index) result_->replica_indices.push_back(place);
       if (variable.initial.empty() || variable.count == 0) continue;
       const uint64_t repeats = variable.initial.size() == size ? variable.count : 1;
       result_->initial.push_back({place, variable.initial, repeats});
@@ -543,8 +545,8 @@ class Lowering {
         EmitRemote(node);
         return;
       case ProgramKind::kCrossReplicaCopy:
-        throw graph_replication_error(Prefix(node.location) +
-                                      "CrossReplicaCopy: several replicas are not there yet.");
+        EmitReplicaCopy(node);
+        return;
       case ProgramKind::kRepeat:
         EmitRepeat(node);
         return;
@@ -564,6 +566,7 @@ class Lowering {
         EmitHostCall(node);
         return;
       case ProgramKind::kLibraryOp:
+      case ProgramKind::kCollectiveOp:
         EmitLibraryOp(node);
         return;
       case ProgramKind::kPrint:
@@ -621,6 +624,30 @@ class Lowering {
       rows = static_cast<int64_t>(result_->calls.size()) - 1;
     }
     Add({read ? Op::kRemoteRead : Op::kRemoteWrite, node.number, block, rows});
+  }
+
+  void EmitReplicaCopy(const ProgramNode& node) {
+    const View& from = *Access::View(node.inputs[0]);
+    const View& to = *Access::View(node.outputs[0]);
+    const uint32_t size = static_cast<uint32_t>(SizeOf(from.type));
+    const uint64_t count = from.NumElements();
+    const Places buffer = Contiguous(0, count, size);
+    ReplicaCopyCode code{Pair(PlacesOf(from), buffer, size),
+                         Pair(buffer, PlacesOf(to), size),
+                         count * size,
+                         {node.replicas.begin(), node.replicas.end()}};
+    std::vector<bool> written(graph_.replicas, false);
+    for (const auto& [source, target] : code.replicas) {
+      if (source >= graph_.replicas || target >= graph_.replicas || written[target]) {
+        throw graph_replication_error(
+            Prefix(node.location) + "CrossReplicaCopy: replica " + std::to_string(source) +
+            " cannot be copied to replica " + std::to_string(target) + ": the graph has " +
+            std::to_string(graph_.replicas) + " replicas, and each may be written once.");
+      }
+      written[target] = true;
+    }
+    result_->replica_copies.push_back(std::move(code));
+    Add({Op::kReplicaCopy, static_cast<int64_t>(result_->replica_copies.size()) - 1});
   }
 
   void EmitRepeat(const ProgramNode& node) {
@@ -700,6 +727,7 @@ class Lowering {
 
   void EmitLibraryOp(const ProgramNode& node) {
     LibraryOpCode op;
+    op.collective = node.kind == ProgramKind::kCollectiveOp;
     op.name = node.name;
     op.spec.name = node.text;
     op.spec.parameters = node.parameters;
@@ -711,8 +739,9 @@ class Lowering {
       op.inputs.push_back(InputOf(tensor, node, op.outputs));
       op.spec.inputs.push_back({tensor.elementType(), tensor.shape()});
     }
+    const Op op_kind = op.collective ? Op::kMeet : Op::kLibraryOp;
     result_->library_ops.push_back(std::move(op));
-    Add({Op::kLibraryOp, static_cast<int64_t>(result_->library_ops.size()) - 1});
+    Add({op_kind, static_cast<int64_t>(result_->library_ops.size()) - 1});
   }
 
   // An input of a library's op: a copy of it where the op writes it before it has read it all.

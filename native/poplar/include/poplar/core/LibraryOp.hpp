@@ -48,6 +48,22 @@ struct KernelRegistration {
   KernelRegistration(const std::string &name, KernelFactory factory);
 };
 
+/// Computes an op of all replicas at once. An engine makes one for each step.
+class CollectiveKernel {
+ public:
+  virtual ~CollectiveKernel() {}
+  /// Gets the tensors of replica r at index r. An output may be the tensor of an input.
+  virtual void run(const std::vector<std::vector<const void *>> &inputs,
+                   const std::vector<std::vector<void *>> &outputs) = 0;
+};
+
+using CollectiveFactory = std::function<std::unique_ptr<CollectiveKernel>(const KernelSpec &)>;
+
+/// Makes a kernel of all replicas known by its name.
+struct CollectiveRegistration {
+  CollectiveRegistration(const std::string &name, CollectiveFactory factory);
+};
+
 /// Whether outputs may share memory with inputs.
 enum class KernelAliasing {
   /// The kernel reads an element of an input before it writes the same element of an output, so
@@ -64,6 +80,11 @@ program::Program libraryOp(Graph &graph, const std::string &name, const std::str
                            const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs,
                            const DebugContext &debugContext,
                            KernelAliasing aliasing = KernelAliasing::None);
+
+/// A step in which all replicas meet. Without replication, there is one.
+program::Program collectiveOp(Graph &graph, const std::string &name, const std::string &parameters,
+                              const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs,
+                              const DebugContext &debugContext);
 
 /// Calls `work(begin, end)` for parts of [0, count) on all cores, and waits. Parts are of `grain`
 /// at least. An exception of a part is thrown again.

@@ -1,0 +1,63 @@
+// An engine: programs, and the memories of the replicas that run them.
+#ifndef TENSORFLOW_IPU_POPLAR_ENGINE_DATA_H_
+#define TENSORFLOW_IPU_POPLAR_ENGINE_DATA_H_
+
+#include <cstdint>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executable_data.h"
+#include "poplar/StreamCallback.hpp"
+#include "poplar/core/LibraryOp.hpp"
+#include "streams.h"
+
+namespace poplar::core {
+
+// Memory of a device: aligned, and zeros.
+class Memory {
+ public:
+  explicit Memory(uint64_t bytes);
+  char* data() const { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(char* data) const;
+  };
+  std::unique_ptr<char, Free> data_;
+};
+
+struct Replica {
+  unsigned number;
+  std::unique_ptr<Memory> memory, states;
+  std::vector<char*> regions;                              // of places
+  std::vector<std::vector<const Fixup*>> external_fixups;  // of each external variable
+  std::vector<Memory> remote;                              // of the remote buffers
+  std::vector<std::unique_ptr<Kernel>> kernels;            // of the ops of libraries
+
+  AddressSpace space() const { return {regions.data()}; }
+};
+
+struct EngineData {
+  std::shared_ptr<ExecutableData> code;
+  std::vector<Replica> replicas;
+  std::vector<std::unique_ptr<CollectiveKernel>> collectives;  // by the number of the op
+  std::vector<HostStream> streams;
+  std::vector<StreamCallbackHandle> callbacks;
+  // By handle and replica; a function of all replicas is of the first.
+  std::map<std::pair<std::string, unsigned>, HostCallbackHandle> host_functions;
+  std::ostream* print = &std::cerr;
+  bool loaded = false;
+};
+
+std::unique_ptr<EngineData> MakeEngine(std::shared_ptr<ExecutableData> code);
+// Sets variables to their values at the start.
+void Load(EngineData* engine);
+// Runs a program on all replicas.
+void RunProgram(EngineData* engine, int64_t entry);
+
+}  // namespace poplar::core
+
+#endif  // TENSORFLOW_IPU_POPLAR_ENGINE_DATA_H_

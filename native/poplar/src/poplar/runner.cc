@@ -1,0 +1,325 @@
+// Runs instructions: a replica until it meets others, and all replicas in turn.
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine_data.h"
+#include "parallel_for.h"
+#include "poplar/exceptions.hpp"
+#include "print.h"
+
+namespace poplar::core {
+namespace {
+
+// Why a replica has stopped.
+enum class Stop {
+  kEnd,   // of the program
+  kHost,  // it has exchanged data with the host: the others go first
+  kMeet,  // before a step of all replicas
+};
+
+// One replica in a program.
+class Runner {
+ public:
+  Runner(EngineData* engine, Replica* replica, int64_t entry)
+      : engine_(*engine),
+        code_(*engine->code),
+        replica_(*replica),
+        number_(replica_.number),
+        memory_(replica_.space()),
+        counters_(code_.counters, 0),
+        at_(entry) {}
+
+  // The instruction that comes next.
+  int64_t at() const { return at_; }
+  AddressSpace memory() const { return memory_; }
+  // Goes on after a step of all replicas.
+  void Pass() { ++at_; }
+
+  // Runs to the end or, if there are other replicas, until it exchanges data with the host or meets
+  // them.
+  Stop Run(bool alone) {
+    while (true) {
+      const Instruction& i = code_.instructions[at_++];
+      switch (i.op) {
+        case Op::kCopy:
+          ApplyInParallel(code_.copies[i.a], memory_, memory_);
+          break;
+        case Op::kExecute:
+          Execute(code_.compute_sets[i.a], i.b);
+          break;
+        case Op::kStreamIn:
+          StreamIn(i);
+          if (!alone) return Stop::kHost;
+          break;
+        case Op::kStreamOut:
+          StreamOut(i);
+          if (!alone) return Stop::kHost;
+          break;
+        case Op::kRemoteRead:
+        case Op::kRemoteWrite:
+          Remote(i);
+          break;
+        case Op::kLoopBegin:
+          counters_[i.a] = i.b;
+          break;
+        case Op::kLoopEnd:
+          if (--counters_[i.a] > 0) at_ = i.b;
+          break;
+        case Op::kJump:
+          at_ = i.b;
+          break;
+        case Op::kJumpIfZero:
+          if (IsZero(i)) at_ = i.b;
+          break;
+        case Op::kJumpIfNotZero:
+          if (!IsZero(i)) at_ = i.b;
+          break;
+        case Op::kSwitch:
+          at_ = CaseOf(i);
+          break;
+        case Op::kCall:
+          returns_.push_back(at_);
+          at_ = i.b;
+          break;
+        case Op::kReturn:
+          if (returns_.empty()) return Stop::kEnd;
+          at_ = returns_.back();
+          returns_.pop_back();
+          break;
+        case Op::kHostCall:
+          HostCall(code_.calls[i.a]);
+          if (!alone) return Stop::kHost;
+          break;
+        case Op::kLibraryOp:
+          LibraryOp(i.a);
+          break;
+        case Op::kMeet:
+        case Op::kReplicaCopy:
+          --at_;
+          return Stop::kMeet;
+        case Op::kPrint:
+          Print(code_.prints[i.a]);
+          if (!alone) return Stop::kHost;
+          break;
+        case Op::kAbort:
+          throw application_runtime_error(code_.aborts[i.a].message);
+      }
+    }
+  }
+
+  // Copies arguments that are not contiguous to buffers, and adds the places of all.
+  void Before(const std::vector<Argument>& arguments, std::vector<const void*>* places) {
+    for (const Argument& argument : arguments) {
+      ApplyInParallel(argument.before, memory_, memory_);
+      places->push_back(memory_.At(argument.place));
+    }
+  }
+  void Before(const std::vector<Argument>& arguments, std::vector<void*>* places) {
+    for (const Argument& argument : arguments) {
+      ApplyInParallel(argument.before, memory_, memory_);
+      places->push_back(memory_.At(argument.place));
+    }
+  }
+  // Copies buffers back to arguments that are not contiguous.
+  void After(const std::vector<Argument>& arguments) {
+    for (const Argument& argument : arguments) ApplyInParallel(argument.after, memory_, memory_);
+  }
+
+ private:
+  bool IsZero(const Instruction& i) const {
+    if (i.c == 1) return *memory_.At(i.a) == 0;
+    uint32_t value;
+    std::memcpy(&value, memory_.At(i.a), sizeof value);
+    return value == 0;
+  }
+
+  int64_t CaseOf(const Instruction& i) const {
+    int32_t control;
+    std::memcpy(&control, memory_.At(i.c), sizeof control);
+    const SwitchCode& table = code_.switches[i.a];
+    for (const auto& [value, target] : table.cases) {
+      if (value == control) return target;
+    }
+    return table.otherwise;
+  }
+
+  void Execute(const ComputeSetCode& code, int64_t exit_code) {
+    if (!code.before.empty()) ApplyInParallel(code.before, memory_, memory_);
+    std::atomic<bool> success{true};
+    for (const Batch& batch : code.batches) {
+      const VertexType& type = code_.libraries[batch.library]->types()[batch.type];
+      char* states = replica_.states->data() + batch.states;
+      const unsigned workers =
+          type.kind == VertexKind::MultiVertex ? kWorkers : 1;  // of one vertex, in order
+      ParallelFor(batch.count, kVerticesOfAThread, [&](size_t begin, size_t end) {
+        bool all = true;
+        for (size_t v = begin; v < end; ++v) {
+          for (unsigned w = 0; w < workers; ++w) all &= type.run(states + v * batch.stride, w);
+        }
+        if (!all) success = false;
+      });
+    }
+    if (!code.after.empty()) ApplyInParallel(code.after, memory_, memory_);
+    if (exit_code >= 0) *memory_.At(exit_code) = success;
+  }
+
+  void StreamIn(const Instruction& i) {
+    HostStream& stream = engine_.streams[i.a];
+    char* const block = const_cast<char*>(stream.Take(number_));
+    ApplyInParallel(code_.copies[i.b], {&block}, memory_);
+    stream.Done(number_);
+  }
+
+  void StreamOut(const Instruction& i) {
+    HostStream& stream = engine_.streams[i.a];
+    char* const block = stream.Place(number_);
+    ApplyInParallel(code_.copies[i.b], memory_, {&block});
+    stream.Done(number_);
+  }
+
+  void Remote(const Instruction& i) {
+    const BufferCode& code = code_.buffers[i.a];
+    const CopyBlock& block = code_.copies[i.b];
+    char* const rows = replica_.remote[i.a].data();
+    std::vector<uint32_t> indices{0};
+    if (i.c >= 0) {
+      const Argument& argument = code_.calls[i.c].inputs[0];
+      Apply(argument.before, memory_, memory_);
+      indices.resize(argument.bytes / sizeof(uint32_t));
+      std::memcpy(indices.data(), memory_.At(argument.place), argument.bytes);
+    }
+    buffer_.resize(indices.size() * code.row_bytes);
+    char* const buffer = buffer_.data();
+    const bool read = i.op == Op::kRemoteRead;
+    if (!read) Apply(block, memory_, {&buffer});
+    for (size_t r = 0; r < indices.size(); ++r) {
+      if (indices[r] >= code.rows) {
+        throw application_runtime_error("Row " + std::to_string(indices[r]) +
+                                        " of the remote buffer '" + code.handle + "' of " +
+                                        std::to_string(code.rows) + " rows does not exist.");
+      }
+      char* const row = rows + indices[r] * code.row_bytes;
+      char* const part = buffer + r * code.row_bytes;
+      std::memcpy(read ? part : row, read ? row : part, code.row_bytes);
+    }
+    if (read) Apply(block, {&buffer}, memory_);
+  }
+
+  void HostCall(const CallCode& call) {
+    const auto function = engine_.host_functions.find({call.name, number_});
+    if (function == engine_.host_functions.end()) {
+      throw stream_connection_error(
+          "The host function '" + call.name + "' is called, and nothing is connected to it" +
+          (number_ > 0 ? " for replica " + std::to_string(number_) : std::string()) + ".");
+    }
+    std::vector<const void*> inputs;
+    std::vector<void*> outputs;
+    Before(call.inputs, &inputs);
+    Before(call.outputs, &outputs);
+    (*function->second.get())(inputs, outputs);
+    After(call.outputs);
+  }
+
+  void LibraryOp(int64_t index) {
+    const LibraryOpCode& op = code_.library_ops[index];
+    std::vector<const void*> inputs;
+    std::vector<void*> outputs;
+    Before(op.inputs, &inputs);
+    Before(op.outputs, &outputs);
+    replica_.kernels[index]->run(inputs, outputs);
+    After(op.outputs);
+  }
+
+  void Print(const PrintCode& print) {
+    Apply(print.tensor.before, memory_, memory_);
+    *engine_.print << print.title << ": "
+                   << TensorText(print.tensor.type, print.tensor.shape,
+                                 memory_.At(print.tensor.place), print.format)
+                   << std::endl;
+  }
+
+  static constexpr unsigned kWorkers = 6;
+  static constexpr size_t kVerticesOfAThread = 64;
+
+  EngineData& engine_;
+  const ExecutableData& code_;
+  Replica& replica_;
+  const unsigned number_;
+  const AddressSpace memory_;
+  std::vector<int64_t> counters_, returns_;
+  int64_t at_;
+  std::vector<char> buffer_;  // of rows of remote buffers
+};
+
+// Runs the step before which all replicas wait.
+void Meet(const EngineData& engine, std::vector<Runner>* runners) {
+  const Instruction& i = engine.code->instructions[runners->front().at()];
+  if (runners->size() != engine.code->replicas) {
+    throw application_runtime_error(
+        "A step of all replicas, such as a collective of gcl, cannot run in an operation that is "
+        "embedded in another framework: each of its replicas runs alone.");
+  }
+  if (i.op == Op::kMeet) {
+    const LibraryOpCode& op = engine.code->library_ops[i.a];
+    std::vector<std::vector<const void*>> inputs(runners->size());
+    std::vector<std::vector<void*>> outputs(runners->size());
+    for (size_t r = 0; r < runners->size(); ++r) {
+      (*runners)[r].Before(op.inputs, &inputs[r]);
+      (*runners)[r].Before(op.outputs, &outputs[r]);
+    }
+    engine.collectives[i.a]->run(inputs, outputs);
+    for (Runner& runner : *runners) runner.After(op.outputs);
+  } else {
+    const ReplicaCopyCode& copy = engine.code->replica_copies[i.a];
+    std::vector<char> bytes(copy.bytes * copy.replicas.size());
+    char* block = bytes.data();
+    for (const auto& [source, target] : copy.replicas) {
+      Apply(copy.gather, (*runners)[source].memory(), {&block});
+      block += copy.bytes;
+    }
+    block = bytes.data();
+    for (const auto& [source, target] : copy.replicas) {
+      Apply(copy.scatter, {&block}, (*runners)[target].memory());
+      block += copy.bytes;
+    }
+  }
+  for (Runner& runner : *runners) runner.Pass();
+}
+
+// Runs all replicas until each has ended or waits for the others. Returns whether all have ended.
+bool RunToMeeting(std::vector<Runner>* runners) {
+  const bool alone = runners->size() == 1;
+  std::vector<Stop> stops(runners->size(), Stop::kHost);
+  for (bool runs = true; runs;) {
+    runs = false;
+    for (size_t r = 0; r < runners->size(); ++r) {
+      if (stops[r] != Stop::kHost) continue;
+      stops[r] = (*runners)[r].Run(alone);
+      runs = true;
+    }
+  }
+  for (size_t r = 1; r < stops.size(); ++r) {
+    if (stops[r] == stops[0] && (*runners)[r].at() == (*runners)[0].at()) continue;
+    throw application_runtime_error(
+        "Replicas 0 and " + std::to_string(r) +
+        " do not meet: one is at a step of all replicas, the other at another step or at the end "
+        "of the program. Conditions before such steps have to be equal on all replicas.");
+  }
+  return stops[0] == Stop::kEnd;
+}
+
+}  // namespace
+
+void RunProgram(EngineData* engine, int64_t entry) {
+  std::vector<Runner> runners;
+  runners.reserve(engine->replicas.size());
+  for (Replica& replica : engine->replicas) runners.emplace_back(engine, &replica, entry);
+  while (!RunToMeeting(&runners)) Meet(*engine, &runners);
+  for (HostStream& stream : engine->streams) stream.InvalidatePrefetched();
+}
+
+}  // namespace poplar::core
