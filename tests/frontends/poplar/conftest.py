@@ -28,10 +28,10 @@ def compiled(
     """Returns a function that compiles a source of this folder, once, and returns the program."""
     programs: dict[str, Path] = {}
 
-    def compiled_source(name: str, *libraries: str) -> Path:
+    def compiled_source(name: str, *libraries: str, standard: str = "c++11") -> Path:
         if name not in programs:
             program = tmp_path_factory.mktemp("program") / Path(name).stem
-            command = ["g++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+            command = ["g++", f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-pedantic"]
             command += [str(FILES / name), "-lpoplar", *(f"-l{lib}" for lib in libraries)]
             subprocess.run([*command, "-o", str(program)], env=poplar_environment, check=True)
             programs[name] = program
@@ -47,10 +47,14 @@ def run_poplar(
     """Returns a function that runs a program with arguments and input, and returns its output."""
 
     def run_program(
-        name: str, *arguments: str, libraries: tuple[str, ...] = (), text: str = ""
+        name: str,
+        *arguments: str,
+        libraries: tuple[str, ...] = (),
+        text: str = "",
+        standard: str = "c++11",
     ) -> str:
         process = subprocess.run(
-            [str(compiled(name, *libraries)), *arguments],
+            [str(compiled(name, *libraries, standard=standard)), *arguments],
             input=text,
             env=poplar_environment,
             cwd=FILES,
