@@ -1,15 +1,18 @@
 #include "poplar/core/Halves.hpp"
 
-#include <immintrin.h>
-
 #include "types.h"
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 namespace poplar::core {
 namespace {
 
+// Both convert whole vectors, and return the number of elements that they converted.
+#ifdef __x86_64__
 constexpr size_t kLanes = 8;
 
-// Both convert whole vectors, and return the number of elements that they converted.
 __attribute__((target("avx,f16c"))) size_t VectorsToFloats(const uint16_t* from, float* to,
                                                            size_t count) {
   size_t i = 0;
@@ -34,6 +37,11 @@ bool HasVectors() {
   static const bool has = __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c");
   return has;
 }
+#else
+size_t VectorsToFloats(const uint16_t*, float*, size_t) { return 0; }
+size_t VectorsToHalves(const float*, uint16_t*, size_t) { return 0; }
+bool HasVectors() { return false; }
+#endif
 
 }  // namespace
 

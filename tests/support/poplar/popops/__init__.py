@@ -1,0 +1,8 @@
+"""Cases of popops: what to call, and the values that NumPy gives."""
+
+from __future__ import annotations
+
+from tests.support.poplar.cases import Cases
+from tests.support.poplar.popops import elementwise
+
+CASES = Cases(elementwise.CASES)
