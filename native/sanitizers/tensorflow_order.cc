@@ -6,14 +6,15 @@
 // guarantee, which is this and no more:
 //
 //   * locks exclude each other;
+//   * what a thread waits for with a notification comes before it goes on;
 //   * a closure that is given to a thread pool runs after that, and parallel work is over when the
 //     call returns;
 //   * an op begins after the ops that made its inputs, and, of its own replica, after those that
 //     have ended; a replica ends after its ops;
 //   * an op that is given the buffer of an input for its output is the last one to use it.
 //
-// The third says a little too much: two ops of one replica that depend on nothing of each other are
-// seen to race only where they do run at the same time.
+// The rule for ops says a little too much: two ops of one replica that depend on nothing of each
+// other are seen to race only where they do run at the same time.
 #include <dlfcn.h>
 #include <sanitizer/tsan_interface.h>
 
@@ -23,6 +24,8 @@
 #include <memory>
 #include <utility>
 
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "tensorflow/core/common_runtime/dma_helper.h"
 #include "tensorflow/core/common_runtime/process_function_library_runtime.h"
 #include "tensorflow/core/common_runtime/threadpool_device.h"
@@ -147,6 +150,28 @@ void EndOp(OpKernelContext* ctx) {
 }
 
 }  // namespace
+
+namespace absl {
+ABSL_NAMESPACE_BEGIN
+
+void Notification::Notify() {
+  __tsan_release(this);
+  Original<&Notification::Notify>()(this);
+}
+
+void Notification::WaitForNotification() const {
+  Original<&Notification::WaitForNotification>()(this);
+  __tsan_acquire(const_cast<Notification*>(this));
+}
+
+bool Notification::WaitForNotificationWithTimeout(Duration timeout) const {
+  const bool notified = Original<&Notification::WaitForNotificationWithTimeout>()(this, timeout);
+  if (notified) __tsan_acquire(const_cast<Notification*>(this));
+  return notified;
+}
+
+ABSL_NAMESPACE_END
+}  // namespace absl
 
 namespace tsl {
 
