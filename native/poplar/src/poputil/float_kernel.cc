@@ -1,14 +1,31 @@
 #include "poputil/float_kernel.h"
 
+#include <cstdint>
 #include <utility>
 
-#include "poputil/half_arrays.h"
+#include "poplar/core/Halves.hpp"
 
 namespace poputil {
 namespace {
 
 using poplar::core::KernelSpec;
 using poplar::core::KernelTensor;
+
+constexpr size_t kGrain = 1 << 16;  // elements of a part for one core
+
+void Read(const void* halves, std::vector<float>* floats) {
+  const uint16_t* from = static_cast<const uint16_t*>(halves);
+  poplar::core::parallelFor(floats->size(), kGrain, [&](size_t begin, size_t end) {
+    poplar::core::halvesToFloats(from + begin, floats->data() + begin, end - begin);
+  });
+}
+
+void Write(const std::vector<float>& floats, void* halves) {
+  uint16_t* to = static_cast<uint16_t*>(halves);
+  poplar::core::parallelFor(floats.size(), kGrain, [&](size_t begin, size_t end) {
+    poplar::core::floatsToHalves(floats.data() + begin, to + begin, end - begin);
+  });
+}
 
 // Buffers of float for the operands of half, by position; empty for others.
 std::vector<std::vector<float>> Buffers(const std::vector<KernelTensor>& tensors) {
@@ -32,19 +49,17 @@ class FloatKernel : public poplar::core::Kernel {
     KernelCall call{spec_, attributes_, inputs, outputs};
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs_[i].empty()) continue;
-      FloatsOfHalves(static_cast<const uint16_t*>(inputs[i]), inputs_[i].size(), inputs_[i].data());
+      Read(inputs[i], &inputs_[i]);
       call.inputs[i] = inputs_[i].data();
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (outputs_[i].empty()) continue;
-      FloatsOfHalves(static_cast<const uint16_t*>(outputs[i]), outputs_[i].size(),
-                     outputs_[i].data());
+      Read(outputs[i], &outputs_[i]);
       call.outputs[i] = outputs_[i].data();
     }
     function_(call);
     for (size_t i = 0; i < outputs.size(); ++i) {
-      if (outputs_[i].empty()) continue;
-      HalvesOfFloats(outputs_[i].data(), outputs_[i].size(), static_cast<uint16_t*>(outputs[i]));
+      if (!outputs_[i].empty()) Write(outputs_[i], outputs[i]);
     }
   }
 
