@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+_ARCHITECTURES = {"mk1": "ipu1", "mk2": "ipu2", "bow": "ipu21"}
+
 
 class Status(enum.Enum):
     """Certainty of a figure."""
@@ -160,6 +162,11 @@ class Chip:
     def link_bandwidth_total(self) -> float:
         """Bytes per second and direction over all IPU-Links."""
         return self.link_count * self.link_bandwidth
+
+    @property
+    def architecture(self) -> str:
+        """The name of the chip in Poplar, such as "ipu2"."""
+        return _ARCHITECTURES[self.name]
 
     def with_tiles(self, tiles: int) -> Chip:
         """Returns the same chip with another number of tiles, as the IPU model allows.

@@ -16,8 +16,9 @@ import tensorflow as tf
 from tensorflow.python.framework import ops
 
 import tensorflow_ipu
+from tensorflow_ipu.compiler.passes import user_ops
 from tensorflow_ipu.ops import codelet_expressions
-from tensorflow_ipu.runtime import native
+from tensorflow_ipu.runtime import native, system
 
 __all__ = ["codelet_expression_op", "cpu_user_operation", "include_dir", "precompiled_user_op"]
 
@@ -126,13 +127,17 @@ def precompiled_user_op(
     attributes: str | None = None,
     gradient_attributes: str | None = None,
 ) -> Any:
-    """Calls an operation of a shared library that was built with `tensorflow_ipu/custom_op.h`.
+    """Calls an operation of a shared library: a Poplar program, or a C function that computes.
+
+    A library that is built against Poplar has functions that add the operation to a graph. They
+    are called once, when the program is compiled. Other libraries are built with
+    `tensorflow_ipu/custom_op.h`.
 
     Args:
         inputs: see `cpu_user_operation`.
         library_path: see `cpu_user_operation`.
-        gp_path: path of compiled codelets. Not read: they are code for the chip, which is simulated
-            here, so the library computes everything.
+        gp_path: path of codelets that `popc` compiled, or of their source. They are added to the
+            graph before the library's function is called.
         outs: see `cpu_user_operation`.
         name: see `cpu_user_operation`.
         op_name: start of the names of the functions: `<op_name>`, `<op_name>_metadata` and
@@ -149,7 +154,8 @@ def precompiled_user_op(
         TypeError: See `cpu_user_operation`.
         ValueError: See `cpu_user_operation`.
         tf.errors.NotFoundError: See `cpu_user_operation`.
-        tf.errors.InternalError: When the program is compiled: the library is of another API level.
+        tf.errors.InternalError: When the program is compiled: the library is of another API level,
+            or its function fails.
     """
     if not isinstance(gp_path, (str, os.PathLike)):
         raise ValueError(f"gp_path must be a path. Received: gp_path={gp_path!r}")
@@ -164,6 +170,7 @@ def precompiled_user_op(
         inputs_with_gradients,
         attributes,
         gradient_attributes,
+        os.path.abspath(os.fspath(gp_path)) if os.fspath(gp_path) else "",
     )
 
 
@@ -214,8 +221,8 @@ def _broadcast_shape(tensors: Sequence[tf.Tensor]) -> tf.TensorShape:
 
 # --- Arguments, op and gradients ---
 
-CPU = "IpuCpuUserOperation"
-PRECOMPILED = "IpuPrecompiledUserOp"
+CPU = user_ops.CPU
+PRECOMPILED = user_ops.PRECOMPILED
 _OUTS = ("output_types", "output_shapes")
 _TENSOR_TYPES = frozenset(
     {tf.float16, tf.bfloat16, tf.float32, tf.int8, tf.uint8, tf.int16, tf.uint16, tf.int32}
@@ -234,6 +241,7 @@ def call_user_op(
     inputs_with_gradients: Sequence[int] | None,
     attributes: str | None,
     gradient_attributes: str | None,
+    codelets: str = "",
 ) -> Any:
     """Adds a custom operation.
 
@@ -248,6 +256,7 @@ def call_user_op(
         inputs_with_gradients: see there.
         attributes: see there.
         gradient_attributes: see there.
+        codelets: absolute path of codelets; "" for none.
 
     Returns:
         A list of its outputs. Without outputs, the operation (None when executed eagerly).
@@ -275,6 +284,7 @@ def call_user_op(
         separate_gradients=bool(separate_gradients),
         gradient_inputs=_indices(inputs_with_gradients, len(tensors)),
         name=name or "UserOp",
+        **({"codelets": codelets} if kind == PRECOMPILED else {}),
     )
     return results if types or not tf.executing_eagerly() else None
 
@@ -285,6 +295,8 @@ def _add(kind: str, inputs: list[tf.Tensor], types: list[tf.DType], **attributes
     if tf.executing_eagerly():
         # TensorFlow keeps the kernels of equal calls, and with them the library.
         attributes["library_hash"] = _version(attributes["library_path"])
+        if kind == PRECOMPILED:
+            attributes["target"] = user_ops.target_text(system.current(), 0, replicas=1)
     return add(inputs=inputs, output_types=types, **attributes)
 
 
@@ -434,4 +446,5 @@ def _derivatives(
         gradient_inputs=group,
         num_gradients=len(outputs),
         name="UserOpGradient",
+        **({"codelets": op.get_attr("codelets")} if op.type == PRECOMPILED else {}),
     )

@@ -19,6 +19,7 @@
 #include "engine/interrupts.h"
 #include "engine/loaded_programs.h"
 #include "engine/placed_clusters.h"
+#include "engine/poplar_sdk.h"
 #include "engine/program.h"
 #include "engine/running_launches.h"
 #include "engine/user_op.h"
@@ -296,6 +297,11 @@ TFIPU_EXPORT int tfipu_kernel_available(const char* node_def, int64_t size) {
   return tensorflow::KernelDefAvailable(tensorflow::DeviceType("IPU"), node) ? 1 : 0;
 }
 
+// Sets the command that compiles codelets of Poplar programs.
+TFIPU_EXPORT void tfipu_set_popc(const char* command) {
+  tensorflow_ipu::PoplarSdk::SetPopc(command);
+}
+
 // Checks that the library of a custom operation, a serialised NodeDef, has what it needs. With the
 // code 0, returns "hash hashable outputs": what stands for the contents of the library, whether
 // the operation can be compiled for later, and which outputs (with commas) are equal on all
@@ -309,8 +315,8 @@ TFIPU_EXPORT char* tfipu_check_user_op(const char* node_def, int64_t size, int* 
           : tensorflow::errors::Internal("The node of a custom operation cannot be read.");
   *code = static_cast<int>(status.code());
   if (!status.ok()) return CopyText(std::string(status.message()));
-  std::string text =
-      tensorflow::strings::StrCat(op.library->hash(), " ", op.is_hashable ? 1 : 0, " ");
+  std::string text = tensorflow::strings::StrCat(op.library == nullptr ? "" : op.library->hash(),
+                                                 " ", op.is_hashable ? 1 : 0, " ");
   for (size_t i = 0; i < op.replica_identical.size(); ++i) {
     tensorflow::strings::StrAppend(&text, i > 0 ? "," : "", op.replica_identical[i]);
   }

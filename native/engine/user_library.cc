@@ -6,6 +6,8 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "engine/poplar_sdk.h"
+#include "engine/shared_object.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/platform/hash.h"
@@ -84,11 +86,14 @@ Status UserLibrary::Open(const std::string& path, const std::string& hash, UserL
     *library = same->second;
     return tensorflow::OkStatus();
   }
+  const DynamicSection section = ReadDynamicSection(contents);
+  const bool uses_poplar = UsesPoplar(section);
+  if (uses_poplar) TF_RETURN_IF_ERROR(PoplarSdk::LoadFor(section));
   void* handle = nullptr;
   TF_RETURN_IF_ERROR(registry.opened.count(path) > 0 ? LoadCopy(path, contents, &handle)
                                                      : Load(path, path, &handle));
   registry.opened.insert(path);
-  *library = new UserLibrary(path, current, handle);
+  *library = new UserLibrary(path, current, handle, uses_poplar);
   registry.libraries[{path, current}] = *library;
   return tensorflow::OkStatus();
 }

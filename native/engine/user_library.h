@@ -19,6 +19,8 @@ class UserLibrary {
                                  UserLibrary** library);
 
   const std::string& path() const { return path_; }
+  // Whether it is built against Poplar.
+  bool uses_poplar() const { return uses_poplar_; }
   // Stands for the contents of the file.
   const std::string& hash() const { return hash_; }
 
@@ -31,12 +33,16 @@ class UserLibrary {
   tensorflow::mutex& calls() { return calls_; }
 
  private:
-  UserLibrary(std::string path, std::string hash, void* handle)
-      : path_(std::move(path)), hash_(std::move(hash)), handle_(handle) {}
+  UserLibrary(std::string path, std::string hash, void* handle, bool uses_poplar)
+      : path_(std::move(path)),
+        hash_(std::move(hash)),
+        handle_(handle),
+        uses_poplar_(uses_poplar) {}
 
   const std::string path_;
   const std::string hash_;
   void* const handle_;
+  const bool uses_poplar_;
   tensorflow::mutex calls_;
 };
 

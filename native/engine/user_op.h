@@ -15,9 +15,22 @@ namespace tensorflow_ipu {
 extern const char kCpuUserOp[];
 extern const char kPrecompiledUserOp[];
 
+// The IPU that a Poplar program is built for.
+struct UserOpTarget {
+  std::string chip = "ipu2";
+  int tiles = 1472;
+  int replicas = 1;
+};
+
 struct UserOp {
+  std::string name;  // in the program
   bool on_host = false;
+  // Whether it is a Poplar program, which the function builds, rather than a function that
+  // computes.
+  bool on_poplar = false;
+  // Null for programs of a kind that Poplar knows by name.
   UserLibrary* library = nullptr;
+  std::string symbol, kind;
   void* function = nullptr;
   // What the function gets as `attributes`.
   std::string attributes;
@@ -31,11 +44,23 @@ struct UserOp {
   std::vector<int32_t> aliased_output;
   std::vector<int> replica_identical;
   bool is_elementwise = false;
+  bool is_stateless = false;
   bool is_hashable = false;
+  // Of Poplar programs: the function that maps inputs, the inputs for which it is called, a file of
+  // codelets, the API level, and the target.
+  void* allocator = nullptr;
+  std::vector<uint8_t> allocates;
+  std::string codelets;
+  int api_level = 0;
+  UserOpTarget target;
 
   bool is_gradient() const { return num_gradients > 0; }
   // The input of the node that is the operation's first one.
   int first_input() const { return 2 * num_gradients; }
+  // The input whose derivative this call is for, -1 for all.
+  int InputGradIndex() const { return separate_gradients ? gradient_inputs[0] : -1; }
+  // The operation and its library, for errors.
+  std::string Title() const;
 };
 
 // Opens the library that a node names, and checks that it has what the node needs.

@@ -5,10 +5,13 @@
 #include <cstring>
 #include <exception>
 #include <limits>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/launch_context.h"
+#include "engine/user_program.h"
 #include "include/tensorflow_ipu/custom_op.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -73,8 +76,16 @@ class UserOpKernel : public tensorflow::OpKernel {
   void Compute(OpKernelContext* ctx) override {
     std::vector<Tensor> inputs, outputs;
     for (int i = 0; i < ctx->num_inputs(); ++i) inputs.push_back(ctx->input(i));
+    Program* program = nullptr;
+    if (op_.on_poplar) OP_REQUIRES_OK(ctx, ProgramFor(ctx, inputs, &program));
+    const std::vector<int32_t>& aliases =
+        program == nullptr ? op_.aliased_output : program->program().aliased_output();
     for (int i = 0; i < ctx->num_outputs(); ++i) {
-      OP_REQUIRES_OK(ctx, Allocate(ctx, i, &inputs, &outputs));
+      OP_REQUIRES_OK(ctx, Allocate(ctx, aliases, i, &inputs, &outputs));
+    }
+    if (program != nullptr) {
+      OP_REQUIRES_OK(ctx, program->Run(ctx, op_.is_stateless, inputs, outputs));
+      return;
     }
     try {
       OP_REQUIRES_OK(ctx, op_.on_host ? CallHost(inputs, outputs) : Call(ctx, inputs, outputs));
@@ -86,6 +97,66 @@ class UserOpKernel : public tensorflow::OpKernel {
   }
 
  private:
+  // A Poplar program with its state on each replica that this kernel runs for. Kernels are shared
+  // by replicas that take turns.
+  class Program {
+   public:
+    explicit Program(std::shared_ptr<const UserProgram> program) : program_(std::move(program)) {}
+
+    const UserProgram& program() const { return *program_; }
+
+    Status Run(OpKernelContext* ctx, bool is_stateless, const std::vector<Tensor>& inputs,
+               const std::vector<Tensor>& outputs) {
+      const LaunchContext* launch = LaunchContext::From(ctx);
+      const int replica = launch == nullptr || is_stateless ? 0 : launch->replica();
+      Replica* state = nullptr;
+      {
+        tensorflow::mutex_lock lock(mu_);
+        std::unique_ptr<Replica>& found = replicas_[replica];
+        if (found == nullptr) found = std::make_unique<Replica>();
+        state = found.get();
+      }
+      tensorflow::mutex_lock lock(state->mu);
+      if (state->state == nullptr) TF_RETURN_IF_ERROR(program_->MakeState(&state->state));
+      return state->state->Run(inputs, outputs);
+    }
+
+   private:
+    struct Replica {
+      tensorflow::mutex mu;
+      std::unique_ptr<UserProgram::State> state;
+    };
+
+    const std::shared_ptr<const UserProgram> program_;
+    tensorflow::mutex mu_;
+    std::map<int, std::unique_ptr<Replica>> replicas_ TF_GUARDED_BY(mu_);
+  };
+
+  // Gives the program for the shapes of the inputs, which is built if there is none.
+  Status ProgramFor(OpKernelContext* ctx, const std::vector<Tensor>& tensors, Program** program) {
+    std::vector<TensorSpec> inputs, outputs;
+    for (const Tensor& tensor : tensors) inputs.push_back({tensor.dtype(), tensor.shape()});
+    tensorflow::mutex_lock lock(mu_);
+    for (const auto& known : programs_) {
+      if (known->program().inputs() == inputs) {
+        *program = known.get();
+        return tensorflow::OkStatus();
+      }
+    }
+    for (int i = 0; i < ctx->num_outputs(); ++i) {
+      outputs.push_back({output_type(i), ShapeOfOutput(ctx, i)});
+    }
+    std::shared_ptr<const UserProgram> built;
+    TF_RETURN_IF_ERROR(UserProgram::Get(op_, inputs, outputs, &built));
+    programs_.push_back(std::make_unique<Program>(std::move(built)));
+    *program = programs_.back().get();
+    return tensorflow::OkStatus();
+  }
+
+  TensorShape ShapeOfOutput(OpKernelContext* ctx, int output) const {
+    return op_.is_gradient() ? InputOfDerivative(ctx, output) : shapes_[output];
+  }
+
   Status Failed(const char* what) const {
     return tensorflow::errors::Internal("The custom operation ", name(), " of ",
                                         op_.library->path(), " failed: ", what);
@@ -93,14 +164,13 @@ class UserOpKernel : public tensorflow::OpKernel {
 
   // Makes an output. One that shares memory with an input takes over that, or else a copy, which
   // then stands for the input too.
-  Status Allocate(OpKernelContext* ctx, int index, std::vector<Tensor>* inputs,
-                  std::vector<Tensor>* outputs) const {
-    const TensorShape shape = op_.is_gradient() ? InputOfDerivative(ctx, index) : shapes_[index];
+  Status Allocate(OpKernelContext* ctx, const std::vector<int32_t>& aliases, int index,
+                  std::vector<Tensor>* inputs, std::vector<Tensor>* outputs) const {
+    const TensorShape shape = ShapeOfOutput(ctx, index);
     if (op_.is_elementwise && !inputs->empty() && shape != inputs->front().shape()) {
       return Mismatch("is elementwise", index, shape, 0, inputs->front());
     }
     Tensor* output = nullptr;
-    const auto& aliases = op_.aliased_output;
     const auto alias = std::find(aliases.begin(), aliases.end(), index);
     if (alias == aliases.end()) {
       TF_RETURN_IF_ERROR(ctx->allocate_output(index, shape, &output));
@@ -134,8 +204,6 @@ class UserOpKernel : public tensorflow::OpKernel {
     return ctx->input(op_.first_input() + op_.gradient_inputs[output]).shape();
   }
 
-  int32_t InputGradIndex() const { return op_.separate_gradients ? op_.gradient_inputs[0] : -1; }
-
   Status CallHost(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) const {
     std::vector<const void*> data;
     std::vector<uint32_t> elements;
@@ -153,7 +221,7 @@ class UserOpKernel : public tensorflow::OpKernel {
     tensorflow::mutex_lock lock(op_.library->calls());
     if (op_.separate_gradients) {
       reinterpret_cast<HostGradient*>(op_.function)(data, elements, results, op_.attributes, name(),
-                                                    InputGradIndex());
+                                                    op_.InputGradIndex());
     } else {
       reinterpret_cast<HostFunction*>(op_.function)(data, elements, results, op_.attributes,
                                                     name());
@@ -173,7 +241,7 @@ class UserOpKernel : public tensorflow::OpKernel {
     call.inputs = all_inputs.begin() + op_.first_input();
     call.num_outputs = all_outputs.size();
     call.outputs = all_outputs.begin();
-    call.input_grad_index = InputGradIndex();
+    call.input_grad_index = op_.InputGradIndex();
     call.attributes = op_.attributes.c_str();
     call.debug_prefix = name().c_str();
     call.replica = launch == nullptr ? 0 : launch->replica();
@@ -184,6 +252,8 @@ class UserOpKernel : public tensorflow::OpKernel {
 
   UserOp op_;
   std::vector<TensorShape> shapes_;
+  tensorflow::mutex mu_;
+  std::vector<std::unique_ptr<Program>> programs_ TF_GUARDED_BY(mu_);  // by shapes of the inputs
 };
 
 Status UserOpShapes(InferenceContext* c) {
@@ -215,7 +285,7 @@ Status UserOpShapes(InferenceContext* c) {
 
 // `library_hash` stands for the contents of the library: the compiler sets it. Anything else there
 // stands for what the file has when the kernel is made.
-#define REGISTER_USER_OP(name)                      \
+#define USER_OP(name)                               \
   REGISTER_OP(name)                                 \
       .Input("inputs: Tinputs")                     \
       .Output("outputs: output_types")              \
@@ -233,10 +303,16 @@ Status UserOpShapes(InferenceContext* c) {
       .SetIsStateful()                              \
       .SetShapeFn(UserOpShapes)
 
-REGISTER_USER_OP("IpuCpuUserOperation").Doc("Calls a function of a library on the host.");
-REGISTER_USER_OP("IpuPrecompiledUserOp").Doc("Calls an operation of a precompiled library.");
+USER_OP("IpuCpuUserOperation").Doc("Calls a function of a library on the host.");
+// Poplar programs have three attributes more: a kind that Poplar knows by name (poplar/core/
+// Embedding.hpp), instead of a library; a file of codelets; "chip tiles replicas" to build for.
+USER_OP("IpuPrecompiledUserOp")
+    .Attr("kind: string = ''")
+    .Attr("codelets: string = ''")
+    .Attr("target: string = ''")
+    .Doc("Calls an operation of a precompiled library.");
 
-#undef REGISTER_USER_OP
+#undef USER_OP
 
 #define REGISTER_USER_OP_KERNEL(name)                                                          \
   REGISTER_KERNEL_BUILDER(Name(name).Device(tensorflow::DEVICE_CPU), UserOpKernel);            \

@@ -13,9 +13,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# The architecture's name in Poplar, for each chip.
-ARCHITECTURES = {"mk1": "ipu1", "mk2": "ipu2", "bow": "ipu21"}
-
 
 def main(target: str, rates: str) -> None:
     """Writes one line for each chip.
@@ -27,7 +24,7 @@ def main(target: str, rates: str) -> None:
     table = runpy.run_path(str(ROOT / "configs" / "chips.py"))["CHIPS"]
     chips = list(table.values() if hasattr(table, "values") else table)
     rows = [
-        f'{{"{ARCHITECTURES[chip.name]}", {chip.tiles}, {chip.workers_per_tile}, '
+        f'{{"{chip.architecture}", {chip.tiles}, {chip.workers_per_tile}, '
         f"{chip.memory_per_tile}, {chip.clock!r}, {chip.exchange_rate}, {chip.load_rate}, "
         f"{chip.sync_cycles}, {chip.float_vector_width}, {chip.half_vector_width}, "
         f"{chip.tiles_per_bus}, {chip.link_domain}, {chip.vertex_launch_cycles}, "
@@ -36,8 +33,7 @@ def main(target: str, rates: str) -> None:
     ]
     Path(target).write_text("\n".join(rows) + "\n", encoding="utf-8")
     rows = [
-        f'{{"{ARCHITECTURES[chip.name]}", {chip.half_macs_per_cycle}, '
-        f"{chip.float_macs_per_cycle}}},"
+        f'{{"{chip.architecture}", {chip.half_macs_per_cycle}, {chip.float_macs_per_cycle}}},'
         for chip in chips
     ]
     Path(rates).write_text("\n".join(rows) + "\n", encoding="utf-8")

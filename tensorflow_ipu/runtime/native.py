@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
+import shlex
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -98,6 +100,7 @@ _FUNCTIONS = (
     ("tfipu_uniform_statistics", None, ctypes.c_char_p, ctypes.POINTER(ctypes.c_int64)),
     ("tfipu_log_launches", None, ctypes.c_char_p, ctypes.c_char_p),
     ("tfipu_kernel_available", ctypes.c_int, ctypes.c_char_p, ctypes.c_int64),
+    ("tfipu_set_popc", None, ctypes.c_char_p),
     (
         "tfipu_check_user_op",
         ctypes.c_void_p,
@@ -147,6 +150,8 @@ def load() -> ctypes.CDLL:
         function = getattr(library, name)
         function.restype = result
         function.argtypes = arguments
+    # For custom operations that compile codelets.
+    library.tfipu_set_popc(shlex.quote(str(Path(sys.executable).with_name("popc"))).encode())
     # Once more, for a TensorFlow of which there is no distribution.
     built_for.compare(library.tfipu_tensorflow_version().decode(), tf.__version__)
     return library

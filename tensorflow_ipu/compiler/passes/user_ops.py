@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import errors
 
 from tensorflow_ipu.compiler.ir.program import Program, node_tag
 from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.runtime import native
+from tensorflow_ipu.runtime.attachment import System
 
 CPU = "IpuCpuUserOperation"
 PRECOMPILED = "IpuPrecompiledUserOp"
@@ -15,14 +19,18 @@ PRECOMPILED = "IpuPrecompiledUserOp"
 REPLICA_IDENTICAL_ATTRIBUTE = "_ipu_replica_identical_outputs"
 
 _HASH = "library_hash"
+_TARGET = "target"
+_CODELETS = "codelets"
+# On nodes: stands for the contents of the file of codelets.
+_CODELETS_HASH = "_ipu_codelets_hash"
 
 
 def run(program: Program, target: Target) -> None:
     """Loads the libraries of a Program's custom operations and checks their functions.
 
     Before: any legal Program. After: nodes of custom operations say which contents their library
-    has, so that Programs with different ones are different, and which outputs are equal on all
-    replicas.
+    has, so that Programs with different ones are different, which outputs are equal on all
+    replicas, and the chip that Poplar programs are built for.
 
     Raises:
         tf.errors.NotFoundError: If a library or a symbol is missing.
@@ -32,8 +40,43 @@ def run(program: Program, target: Target) -> None:
             does not say that this is possible.
     """
     for _, node in program.nodes():
+        if node.op == PRECOMPILED:
+            node.attr[_TARGET].s = target_text(target.system, target.ordinal, target.replicas)
+            _hash_codelets(node)
         if node.op in (CPU, PRECOMPILED):
             _check_node(node, target.system.pre_compiles)
+
+
+def target_text(system: System, ordinal: int, replicas: int) -> bytes:
+    """Returns the chip that Poplar programs of custom operations are built for.
+
+    Args:
+        system: the configuration to compile for.
+        ordinal: of the device `/device:IPU:<ordinal>`.
+        replicas: replicas of the program.
+
+    Returns:
+        Architecture, tiles and replicas, as the attribute `target` of custom operations has them.
+    """
+    chip = system.device(ordinal).chip
+    return f"{chip.architecture} {chip.tiles} {replicas}".encode()
+
+
+def _hash_codelets(node: node_def_pb2.NodeDef) -> None:
+    """Marks a node with the contents of its file of codelets."""
+    path = node.attr[_CODELETS].s.decode()
+    if not path:
+        return
+    try:
+        contents = Path(path).read_bytes()
+    except OSError as error:
+        raise errors.NotFoundError(
+            None,
+            None,
+            f"The codelets of the custom operation {node_tag(node.name)}, {path}, cannot be read: "
+            f"{error.strerror}. Check the argument gp_path.",
+        ) from error
+    node.attr[_CODELETS_HASH].s = hashlib.sha256(contents).hexdigest().encode()
 
 
 def identical_outputs(node: node_def_pb2.NodeDef) -> frozenset[int]:

@@ -48,7 +48,14 @@ int Run(const std::string& command, std::string* output) {
 
 constexpr int kNotFound = 127;
 
+std::string& DefaultPopc() {
+  static auto* command = new std::string("popc");
+  return *command;
+}
+
 }  // namespace
+
+void SetPopc(const std::string& command) { DefaultPopc() = command; }
 
 std::string VertexName(const std::string& pretty) {
   std::string name = pretty;
@@ -144,7 +151,7 @@ std::shared_ptr<const CodeletLibrary> CodeletLibrary::Compile(
   }
   const char* popc = std::getenv("TENSORFLOW_IPU_POPC");
   // popc keeps what it compiled, by contents, and prints the path.
-  std::string command = std::string(popc == nullptr ? "popc" : popc) + " --cached " + flags;
+  std::string command = (popc == nullptr ? DefaultPopc() : popc) + " --cached " + flags;
   for (const std::string& source : sources) command += " " + Quoted(source);
   std::string output;
   const int code = Run(command, &output);

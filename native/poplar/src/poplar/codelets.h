@@ -62,6 +62,9 @@ class CodeletLibrary {
   std::vector<VertexType> types_;
 };
 
+// Sets the command that compiles codelets where TENSORFLOW_IPU_POPC does not name one.
+void SetPopc(const std::string& command);
+
 // The name of a vertex type as `poputil::templateVertex` writes it, from what the compiler prints.
 std::string VertexName(const std::string& pretty);
 

@@ -1,0 +1,272 @@
+#include "engine/user_program.h"
+
+#include <cstdlib>
+#include <list>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/platform/mutex.h"
+
+namespace tensorflow_ipu {
+namespace {
+
+using tensorflow::DataType;
+using tensorflow::Status;
+using tensorflow::Tensor;
+
+// The name of the Poplar type that stands for a type, and null if there is none. Integers of 64
+// bits are of 32 bits on the chip.
+const char* PoplarType(DataType type) {
+  switch (type) {
+    case tensorflow::DT_FLOAT:
+      return "float";
+    case tensorflow::DT_HALF:
+      return "half";
+    case tensorflow::DT_INT32:
+    case tensorflow::DT_INT64:
+      return "int";
+    case tensorflow::DT_UINT32:
+    case tensorflow::DT_UINT64:
+      return "unsigned int";
+    case tensorflow::DT_INT16:
+      return "short";
+    case tensorflow::DT_UINT16:
+      return "unsigned short";
+    case tensorflow::DT_INT8:
+      return "char";
+    case tensorflow::DT_UINT8:
+      return "unsigned char";
+    case tensorflow::DT_BOOL:
+      return "bool";
+    default:
+      return nullptr;
+  }
+}
+
+bool IsNarrowed(DataType type) {
+  return type == tensorflow::DT_INT64 || type == tensorflow::DT_UINT64;
+}
+
+// Tensors as the C interface describes them.
+class CTensors {
+ public:
+  Status Add(const std::vector<TensorSpec>& tensors, const std::string& title) {
+    for (const TensorSpec& tensor : tensors) {
+      const auto dims = tensor.shape.dim_sizes();
+      shapes_.emplace_back(dims.begin(), dims.end());
+    }
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const char* type = PoplarType(tensors[i].type);
+      if (type == nullptr) {
+        return tensorflow::errors::InvalidArgument(
+            title, " has a tensor of ", tensorflow::DataTypeString(tensors[i].type),
+            ", a type that Poplar lacks. Cast it with tf.cast.");
+      }
+      tensors_.push_back({type, static_cast<int32_t>(shapes_[i].size()), shapes_[i].data()});
+    }
+    return tensorflow::OkStatus();
+  }
+
+  int32_t size() const { return static_cast<int32_t>(tensors_.size()); }
+  const poplar_embedding_tensor* data() const { return tensors_.data(); }
+
+ private:
+  std::vector<std::vector<int64_t>> shapes_;
+  std::vector<poplar_embedding_tensor> tensors_;
+};
+
+void AppendKey(const std::vector<TensorSpec>& tensors, std::string* key) {
+  for (const TensorSpec& tensor : tensors) {
+    absl::StrAppend(key, tensorflow::DataTypeString(tensor.type), tensor.shape.DebugString());
+  }
+  key->push_back('\0');
+}
+
+// All that a program depends on.
+std::string KeyOf(const UserOp& op, const std::vector<TensorSpec>& inputs,
+                  const std::vector<TensorSpec>& outputs) {
+  const char separator[] = {'\0'};
+  const absl::string_view end(separator, 1);
+  std::string key =
+      absl::StrCat(op.library == nullptr ? "" : op.library->path(), end,
+                   op.library == nullptr ? "" : op.library->hash(), end, op.symbol, end, op.kind,
+                   end, op.attributes, end, op.name, end, op.codelets, end, op.target.chip, end,
+                   op.target.tiles, end, op.target.replicas, end, op.InputGradIndex(), end);
+  AppendKey(inputs, &key);
+  AppendKey(outputs, &key);
+  return key;
+}
+
+// The programs that were used last.
+class Programs {
+ public:
+  static Programs& Get() {
+    static auto* programs = new Programs;
+    return *programs;
+  }
+
+  // Held while a program is built: libraries of users need not be made for threads.
+  tensorflow::mutex& building() { return building_; }
+
+  std::shared_ptr<const UserProgram> Find(const std::string& key) {
+    tensorflow::mutex_lock lock(mu_);
+    const auto found = by_key_.find(key);
+    if (found == by_key_.end()) return nullptr;
+    order_.splice(order_.begin(), order_, found->second);
+    return found->second->second;
+  }
+
+  void Add(const std::string& key, std::shared_ptr<const UserProgram> program) {
+    tensorflow::mutex_lock lock(mu_);
+    order_.emplace_front(key, std::move(program));
+    by_key_[key] = order_.begin();
+    if (order_.size() <= kMost) return;
+    by_key_.erase(order_.back().first);
+    order_.pop_back();
+  }
+
+ private:
+  // Eager programs may use an operation with any number of shapes.
+  static constexpr size_t kMost = 256;
+
+  using Order = std::list<std::pair<std::string, std::shared_ptr<const UserProgram>>>;
+
+  tensorflow::mutex building_, mu_;
+  Order order_ TF_GUARDED_BY(mu_);
+  std::unordered_map<std::string, Order::iterator> by_key_ TF_GUARDED_BY(mu_);
+};
+
+// Converts between integers of 64 bits and those that stand for them.
+template <typename From, typename To>
+void Convert(const Tensor& from, Tensor* to) {
+  const auto source = from.flat<From>();
+  auto target = to->flat<To>();
+  for (int64_t i = 0; i < source.size(); ++i) target(i) = static_cast<To>(source(i));
+}
+
+Tensor Narrow(const Tensor& tensor, bool with_values) {
+  const bool is_signed = tensor.dtype() == tensorflow::DT_INT64;
+  Tensor narrow(is_signed ? tensorflow::DT_INT32 : tensorflow::DT_UINT32, tensor.shape());
+  if (with_values && is_signed) Convert<int64_t, int32_t>(tensor, &narrow);
+  if (with_values && !is_signed) Convert<uint64_t, uint32_t>(tensor, &narrow);
+  return narrow;
+}
+
+void Widen(const Tensor& narrow, Tensor wide) {
+  if (wide.dtype() == tensorflow::DT_INT64) {
+    Convert<int32_t, int64_t>(narrow, &wide);
+  } else {
+    Convert<uint32_t, uint64_t>(narrow, &wide);
+  }
+}
+
+}  // namespace
+
+Status UserProgram::Get(const UserOp& op, const std::vector<TensorSpec>& inputs,
+                        const std::vector<TensorSpec>& outputs,
+                        std::shared_ptr<const UserProgram>* program) {
+  const std::string key = KeyOf(op, inputs, outputs);
+  Programs& programs = Programs::Get();
+  *program = programs.Find(key);
+  if (*program != nullptr) return tensorflow::OkStatus();
+  tensorflow::mutex_lock lock(programs.building());
+  *program = programs.Find(key);  // built meanwhile
+  if (*program != nullptr) return tensorflow::OkStatus();
+  TF_RETURN_IF_ERROR(Build(op, inputs, outputs, program));
+  programs.Add(key, *program);
+  return tensorflow::OkStatus();
+}
+
+Status UserProgram::Build(const UserOp& op, const std::vector<TensorSpec>& inputs,
+                          const std::vector<TensorSpec>& outputs,
+                          std::shared_ptr<const UserProgram>* program) {
+  std::unique_ptr<UserProgram> result(new UserProgram(op.Title(), inputs));
+  TF_RETURN_IF_ERROR(PoplarSdk::Get(&result->sdk_));
+  CTensors all_inputs, all_outputs;
+  TF_RETURN_IF_ERROR(all_inputs.Add(inputs, result->title_));
+  TF_RETURN_IF_ERROR(all_outputs.Add(outputs, result->title_));
+  poplar_embedding_operation operation = {};
+  operation.name = op.name.c_str();
+  operation.attributes = op.attributes.c_str();
+  operation.chip = op.target.chip.c_str();
+  operation.ipus = 1;
+  operation.tiles_per_ipu = op.target.tiles;
+  operation.replicas = op.target.replicas;
+  operation.num_inputs = all_inputs.size();
+  operation.inputs = all_inputs.data();
+  operation.num_outputs = all_outputs.size();
+  operation.outputs = all_outputs.data();
+  operation.kind = op.kind.c_str();
+  operation.build = op.function;
+  operation.allocate = op.allocator;
+  operation.api_level = op.api_level;
+  operation.allocates = op.allocates.data();
+  operation.aliased_output = op.aliased_output.data();
+  operation.num_gradients = op.num_gradients;
+  operation.input_grad_index = std::max(0, op.InputGradIndex());
+  operation.codelets = op.codelets.c_str();
+  char* error = nullptr;
+  result->embedding_ = result->sdk_->make(&operation, &error);
+  if (result->embedding_ == nullptr) return result->Failed("cannot be built", error);
+  for (int32_t i = 0; i < operation.num_inputs; ++i) {
+    result->aliased_output_.push_back(result->sdk_->alias(result->embedding_, i));
+  }
+  *program = std::move(result);
+  return tensorflow::OkStatus();
+}
+
+UserProgram::~UserProgram() {
+  if (embedding_ != nullptr) sdk_->free(embedding_);
+}
+
+Status UserProgram::Failed(const char* what, char* error) const {
+  const std::string text = absl::StrCat(title_, " ", what, ": ", error);
+  const bool memory = absl::StartsWith(error, "graph_memory_allocation_error");
+  std::free(error);
+  return memory ? tensorflow::errors::ResourceExhausted(text) : tensorflow::errors::Internal(text);
+}
+
+Status UserProgram::MakeState(std::unique_ptr<State>* state) const {
+  char* error = nullptr;
+  poplar_embedding_instance* instance = sdk_->instantiate(embedding_, &error);
+  if (instance == nullptr) return Failed("cannot be loaded", error);
+  state->reset(new State(this, instance));
+  return tensorflow::OkStatus();
+}
+
+UserProgram::State::~State() { program_->sdk_->free_instance(instance_); }
+
+Status UserProgram::State::Run(const std::vector<Tensor>& inputs,
+                               const std::vector<Tensor>& outputs) {
+  std::vector<Tensor> narrow;  // holds what stands for integers of 64 bits
+  std::vector<std::pair<Tensor, Tensor>> widened;
+  std::vector<const void*> sources;
+  std::vector<void*> results;
+  for (const Tensor& output : outputs) {
+    if (IsNarrowed(output.dtype())) {
+      widened.emplace_back(Narrow(output, /*with_values=*/true), output);
+      results.push_back(widened.back().first.data());
+    } else {
+      results.push_back(output.data());
+    }
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (program_->aliased_output_[i] >= 0) {
+      sources.push_back(results[program_->aliased_output_[i]]);
+    } else if (IsNarrowed(inputs[i].dtype())) {
+      narrow.push_back(Narrow(inputs[i], /*with_values=*/true));
+      sources.push_back(narrow.back().data());
+    } else {
+      sources.push_back(inputs[i].data());
+    }
+  }
+  char* error = program_->sdk_->run(instance_, sources.data(), results.data());
+  if (error != nullptr) return program_->Failed("failed", error);
+  for (const auto& [from, to] : widened) Widen(from, to);
+  return tensorflow::OkStatus();
+}
+
+}  // namespace tensorflow_ipu

@@ -1,0 +1,77 @@
+// A custom operation that is a Poplar program, compiled for the shapes of its tensors.
+#ifndef TENSORFLOW_IPU_ENGINE_USER_PROGRAM_H_
+#define TENSORFLOW_IPU_ENGINE_USER_PROGRAM_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/poplar_sdk.h"
+#include "engine/user_op.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/status.h"
+
+namespace tensorflow_ipu {
+
+struct TensorSpec {
+  tensorflow::DataType type;
+  tensorflow::TensorShape shape;
+
+  bool operator==(const TensorSpec& other) const {
+    return type == other.type && shape == other.shape;
+  }
+};
+
+class UserProgram {
+ public:
+  // Returns the program of an operation for tensors of these types and shapes. It is built once in
+  // a process: the compiler asks for it, then each kernel.
+  static tensorflow::Status Get(const UserOp& op, const std::vector<TensorSpec>& inputs,
+                                const std::vector<TensorSpec>& outputs,
+                                std::shared_ptr<const UserProgram>* program);
+  ~UserProgram();
+
+  const std::vector<TensorSpec>& inputs() const { return inputs_; }
+  // The output that shares memory with each input, or -1.
+  const std::vector<int32_t>& aliased_output() const { return aliased_output_; }
+
+  // The variables of the program, on one replica.
+  class State {
+   public:
+    ~State();
+    // Runs the program. Outputs are allocated; one that shares memory with an input is that.
+    tensorflow::Status Run(const std::vector<tensorflow::Tensor>& inputs,
+                           const std::vector<tensorflow::Tensor>& outputs);
+
+   private:
+    friend class UserProgram;
+    State(const UserProgram* program, poplar_embedding_instance* instance)
+        : program_(program), instance_(instance) {}
+
+    const UserProgram* const program_;
+    poplar_embedding_instance* const instance_;
+  };
+
+  tensorflow::Status MakeState(std::unique_ptr<State>* state) const;
+
+ private:
+  UserProgram(std::string title, std::vector<TensorSpec> inputs)
+      : title_(std::move(title)), inputs_(std::move(inputs)) {}
+  static tensorflow::Status Build(const UserOp& op, const std::vector<TensorSpec>& inputs,
+                                  const std::vector<TensorSpec>& outputs,
+                                  std::shared_ptr<const UserProgram>* program);
+  // The status of an error of Poplar, which is freed.
+  tensorflow::Status Failed(const char* what, char* error) const;
+
+  const std::string title_;  // in errors
+  const std::vector<TensorSpec> inputs_;
+  std::vector<int32_t> aliased_output_;
+  const PoplarSdk* sdk_ = nullptr;
+  poplar_embedding* embedding_ = nullptr;
+};
+
+}  // namespace tensorflow_ipu
+
+#endif  // TENSORFLOW_IPU_ENGINE_USER_PROGRAM_H_
