@@ -180,10 +180,11 @@ TFIPU_EXPORT void tfipu_drop_feed(const char* name, int ordinal) {
 }
 
 // Has an infeed bring `elements` elements to programs, copied from arrays of the host. Each of the
-// `count` tensors of an element has a type, a rank, as many dimensions in `sizes`, and an array.
+// `count` tensors of an element has a type, a rank, as many dimensions in `sizes`, and an array; in
+// `rows` the row of the array for each element, or that is null.
 TFIPU_EXPORT void tfipu_fill_infeed(const char* name, int ordinal, int count, const int* types,
                                     const int* ranks, const int64_t* sizes, int64_t elements,
-                                    const void* const* arrays) {
+                                    const void* const* arrays, const int64_t* rows) {
   auto* feeds = tensorflow_ipu::FeedManager::Get(ordinal);
   if (feeds == nullptr) return;
   tensorflow_ipu::InfeedOptions options{name, {}, {}, /*prefetch_depth=*/1};
@@ -192,24 +193,22 @@ TFIPU_EXPORT void tfipu_fill_infeed(const char* name, int ordinal, int count, co
     options.shapes.emplace_back(absl::MakeConstSpan(sizes, ranks[i]));
     sizes += ranks[i];
   }
-  std::vector<tensorflow_ipu::Element> filled;
-  for (int64_t e = 0; e < elements; ++e) {
-    filled.push_back(tensorflow_ipu::CopyElement(options, arrays, e));
-  }
-  feeds->FindOrAddInfeed(options)->Fill(std::move(filled));
+  feeds->FindOrAddInfeed(options)->Fill(
+      tensorflow_ipu::CopyElements(options, elements, arrays, rows));
 }
 
 // Moves the whole groups that an outfeed has to arrays of the host, one for each tensor of an
 // element, with room for `limit` groups. Returns how many there were: if these are more, they are
-// lost. Without arrays, drops them.
+// lost. Without arrays, drops them. `rows` has the row for each tensor and replica among those of a
+// group, or -1 if it is not wanted; null if all are.
 TFIPU_EXPORT int64_t tfipu_take_outfeed(const char* name, int ordinal, int64_t limit,
-                                        void* const* arrays) {
+                                        void* const* arrays, const int64_t* rows) {
   auto* feeds = tensorflow_ipu::FeedManager::Get(ordinal);
   const auto outfeed = feeds == nullptr ? nullptr : feeds->FindOutfeed(name);
   if (outfeed == nullptr) return 0;
   const tensorflow_ipu::OutfeedValues values = outfeed->TakeAll();
   for (size_t i = 0; arrays != nullptr && values.groups <= limit && i < values.types.size(); ++i) {
-    values.CopyTo(i, arrays[i]);
+    values.CopyTo(i, rows == nullptr ? nullptr : rows + i * values.num_replicas, arrays[i]);
   }
   return values.groups;
 }
@@ -277,13 +276,14 @@ TFIPU_EXPORT void tfipu_statistics(const char* executable, int64_t* launches, do
   *seconds = statistics.seconds;
 }
 
-// Four numbers: uniform ops, ops, bytes of uniform variables, bytes of variables.
+// Five numbers: uniform ops, ops, bytes of uniform variables, bytes of variables, bytes of copies.
 TFIPU_EXPORT void tfipu_uniform_statistics(const char* executable, int64_t* numbers) {
   const auto uniform = tensorflow_ipu::Statistics::Get(executable).uniform;
   numbers[0] = uniform.uniform_ops;
   numbers[1] = uniform.ops;
   numbers[2] = uniform.uniform_bytes;
   numbers[3] = uniform.bytes;
+  numbers[4] = uniform.copied_bytes;
 }
 
 TFIPU_EXPORT void tfipu_log_launches(const char* executable, const char* line) {

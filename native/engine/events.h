@@ -37,6 +37,8 @@ struct UniformStatistics {
   int64_t ops = 0;
   int64_t uniform_bytes = 0;  // of variables
   int64_t bytes = 0;
+  // Of the copies of the other variables that all replicas have together.
+  int64_t copied_bytes = 0;
 };
 
 // Launches of an executable and the host's wall time in them.

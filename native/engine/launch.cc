@@ -9,6 +9,7 @@
 
 #include "engine/collective_rendezvous.h"
 #include "engine/device_state.h"
+#include "engine/equal_copies.h"
 #include "engine/instances.h"
 #include "engine/kernel_state.h"
 #include "engine/launch_context.h"
@@ -102,6 +103,7 @@ class Launcher : public StoppableLaunch {
         caller_(caller),
         cpu_(loaded_.runtime->device_mgr()->HostCPU()),
         done_(std::move(done)),
+        copies_(std::make_shared<EqualCopies>(loaded_.shares_copies)),
         uniform_(loaded_.uniform),
         replicas_(loaded_.program->replicas),
         pending_(loaded_.program->replicas),
@@ -117,7 +119,12 @@ class Launcher : public StoppableLaunch {
                                                          loaded_.program->fingerprint);
     if (loaded_.shares) exchange_ = std::make_shared<UniformExchange>(num_replicas);
     std::shared_ptr<Turns> turns;
-    if (TakesTurns()) turns = std::make_shared<Turns>(num_replicas, loaded_.lanes, *caller_.runner);
+    if (TakesTurns()) {
+      const auto pause = [copies = copies_, lanes = loaded_.lanes](int replica) {
+        copies->Share(replica, replica % lanes, lanes);
+      };
+      turns = std::make_shared<Turns>(num_replicas, loaded_.lanes, *caller_.runner, pause);
+    }
     for (int r = 0; r < num_replicas; ++r) {
       replicas_[r].context.reset(new LaunchContext(ordinal, id_, r, num_replicas, instance,
                                                    instances, seeds[instance * num_replicas + r],
@@ -223,9 +230,16 @@ class Launcher : public StoppableLaunch {
       for (RefCountPtr<Var>& copy : variable.copies) {
         if (copy == nullptr) copy = CopyVariable(variable.original.get());
       }
+      if (replicas_.size() > 1) AddCopies(variable);
     }
     // What is left belongs to variables that the program was given before, and now is not.
     if (KeepsVariables()) device_->resident_variables().Clear();
+  }
+
+  void AddCopies(const ReplicatedVariable& variable) {
+    std::vector<Var*> copies;
+    for (size_t r = 0; r < replicas_.size(); ++r) copies.push_back(variable.Of(r));
+    copies_->Add(copies);
   }
 
   void Count(Var* variable, bool shared) {
@@ -326,6 +340,7 @@ class Launcher : public StoppableLaunch {
     const Program& program = *loaded_.program;
     const double seconds =
         (tensorflow::Env::Default()->NowNanos() - start_ns_) / kNanosecondsPerSecond;
+    uniform_.copied_bytes = copies_->ShareAllAndClose();
     Statistics::Add(program.id, seconds, uniform_);
     for (size_t r = 0; r < replicas_.size(); ++r) {
       const std::string container = replicas_[r].context->VariableContainer();
@@ -360,6 +375,7 @@ class Launcher : public StoppableLaunch {
   CancellationManager cancellation_;
   tensorflow::CancellationToken token_ = CancellationManager::kInvalidToken;
   Done done_;
+  const std::shared_ptr<EqualCopies> copies_;
   UniformStatistics uniform_;
   std::vector<LaunchArgument> arguments_;
   std::vector<ReplicatedVariable> variables_;
@@ -570,10 +586,12 @@ Status LoadProgram(std::shared_ptr<const Program> program, int ordinal,
     functions.push_back(handle);
   }
   auto handles = std::make_shared<VariableHandles>(program->replicas);
+  const bool shares_copies = share && program->replicas > 1;
   *loaded = {std::move(program),
              runtime,
              lanes,
              std::move(functions),
+             shares_copies,
              optimizer->shares(),
              optimizer->shared_variables(),
              optimizer->uniform(),

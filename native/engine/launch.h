@@ -28,6 +28,8 @@ struct LoadedProgram {
   // the kernel during `Compute`. So no two replicas that run at the same time have the same
   // kernels; nor have any, where kernels may keep state for longer.
   std::vector<tensorflow::FunctionLibraryRuntime::Handle> functions;
+  // Whether copies of a variable that are equal on several replicas share a buffer.
+  bool shares_copies = false;
   // Whether replica 0 computes for all of them what is equal on all.
   bool shares = false;
   // Arguments that are variables which all replicas have one of.

@@ -33,7 +33,8 @@ Status ChooseLanes(int num_replicas, int* lanes) {
   return tensorflow::OkStatus();
 }
 
-Turns::Turns(int num_replicas, int lanes, Runner pool) : pool_(std::move(pool)), lanes_(lanes) {
+Turns::Turns(int num_replicas, int lanes, Runner pool, Pause pause)
+    : pool_(std::move(pool)), pause_(std::move(pause)), lanes_(lanes) {
   for (int i = 0; i < lanes; ++i) lanes_[i].tasks.resize((num_replicas - i + lanes - 1) / lanes);
 }
 
@@ -58,8 +59,16 @@ void Turns::Start(const std::vector<int>& lanes) {
   }
 }
 
+int Turns::Pausing(int lane) {
+  mutex_lock lock(mu_);
+  const int replica = lanes_[lane].active;
+  return TasksOf(replica).empty() ? replica : -1;
+}
+
 void Turns::Run(int lane) {
   for (;;) {
+    const int pausing = Pausing(lane);
+    if (pausing >= 0) pause_(pausing);
     Task task;
     std::vector<int> woken;
     {

@@ -29,8 +29,12 @@ class Turns : public std::enable_shared_from_this<Turns> {
   using Task = std::function<void()>;
   using Runner = std::function<void(Task)>;
 
+  // Called with a replica that has nothing to do, while no replica of its lane runs. The others of
+  // the lane are those at a distance of `lanes`.
+  using Pause = std::function<void(int replica)>;
+
   // The threads are those of `pool`.
-  Turns(int num_replicas, int lanes, Runner pool);
+  Turns(int num_replicas, int lanes, Runner pool, Pause pause);
 
   // The runner for a replica. Keeps this alive.
   Runner RunnerOf(int replica);
@@ -45,6 +49,8 @@ class Turns : public std::enable_shared_from_this<Turns> {
 
   void Add(int replica, Task task);
   void Run(int lane);
+  // The replica that a lane runs, if it has nothing to do; else -1.
+  int Pausing(int lane) TF_LOCKS_EXCLUDED(mu_);
   int Count() const { return static_cast<int>(lanes_.size()); }
   std::deque<Task>& TasksOf(int replica) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return lanes_[replica % Count()].tasks[replica / Count()];
@@ -56,6 +62,7 @@ class Turns : public std::enable_shared_from_this<Turns> {
   void Start(const std::vector<int>& lanes);
 
   const Runner pool_;
+  const Pause pause_;
   tensorflow::mutex mu_;
   std::vector<Lane> lanes_;
 };

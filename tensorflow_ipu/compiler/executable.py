@@ -65,8 +65,12 @@ class Executable(CompiledProgram):
         return native.statistics(self.id)[1]
 
     @property
-    def uniform(self) -> tuple[int, int, int, int]:
-        """Counts of shared work: uniform ops, all ops, bytes of uniform variables, bytes of all."""
+    def uniform(self) -> tuple[int, int, int, int, int]:
+        """Counts of shared work.
+
+        Uniform ops, all ops, bytes of uniform variables, bytes of all variables, and bytes of the
+        copies that replicas have of the others.
+        """
         return native.uniform_statistics(self.id)
 
     __repr__ = shows(

@@ -418,25 +418,33 @@ class ArrayInfeed(ProgramInput):
         self._layout = native.ElementLayout(specs)
         native.ops()  # connects the engine
 
-    def fill(self, elements: int, arrays: Sequence[npt.NDArray[Any]]) -> None:
+    def fill(
+        self,
+        elements: int,
+        arrays: Sequence[npt.NDArray[Any]],
+        rows: Sequence[Sequence[int]] | None = None,
+    ) -> None:
         """Replaces the remaining elements by elements of arrays.
 
         Args:
             elements: number of elements.
             arrays: for each tensor of an element an array in C order, of its type, with one
                 element after the other. The values are copied.
+            rows: for each tensor the row of its array that each element has. Elements with the
+                same row share memory. By default, element k has row k.
 
         Raises:
             ValueError: If an array is too small, or not in C order.
         """
-        for shape, dtype, array in zip(self.shapes, self.types, arrays):
-            needed = elements * shape.num_elements() * dtype.size
+        sizes = [elements] * len(arrays) if rows is None else [max(own) + 1 for own in rows]
+        for shape, dtype, array, size in zip(self.shapes, self.types, arrays, sizes):
+            needed = size * shape.num_elements() * dtype.size
             if array.nbytes < needed or not array.flags.c_contiguous:
                 raise ValueError(
-                    f"Expected an array in C order of {elements} times {dtype.name}{tuple(shape)}. "
+                    f"Expected an array in C order of {size} times {dtype.name}{tuple(shape)}. "
                     f"Received: {array.dtype}{list(array.shape)} with strides {array.strides}"
                 )
-        native.fill_infeed(self.id, self.device_ordinal, self._layout, elements, arrays)
+        native.fill_infeed(self.id, self.device_ordinal, self._layout, elements, arrays, rows)
 
 
 class ArrayOutfeed(Outfeed):
@@ -452,18 +460,25 @@ class ArrayOutfeed(Outfeed):
         """
         super().__init__(device_ordinal, IPUOutfeedMode.ALL)
 
-    def take(self, groups: int, arrays: Sequence[npt.NDArray[Any]]) -> int:
+    def take(
+        self,
+        groups: int,
+        arrays: Sequence[npt.NDArray[Any]],
+        rows: Sequence[Sequence[int]] | None = None,
+    ) -> int:
         """Moves enqueued elements into arrays.
 
         Args:
             groups: capacity of the arrays, in groups of one element for each replica.
             arrays: for each tensor of an element an array in C order, of its type, which gets one
                 element after the other, the replicas' in turn.
+            rows: for each tensor the row of each replica among those of a group, or -1 if its
+                value is not wanted. By default, replica k has row k.
 
         Returns:
             Number of groups. If it exceeds the capacity, the arrays are unchanged.
         """
-        return native.take_outfeed(self.id, self.device_ordinal, groups, arrays)
+        return native.take_outfeed(self.id, self.device_ordinal, groups, arrays, rows)
 
     def drop(self) -> None:
         """Drops the enqueued elements."""

@@ -312,6 +312,7 @@ class Executions(NamedTuple):
         ops: all ops of the program that ran on several replicas.
         uniform_bytes: bytes of the variables of which there was one for all replicas.
         variable_bytes: bytes of all variables of a replica.
+        copied_bytes: bytes that all replicas together hold of the other variables.
     """
 
     launches: int = 0
@@ -320,6 +321,7 @@ class Executions(NamedTuple):
     ops: int = 0
     uniform_bytes: int = 0
     variable_bytes: int = 0
+    copied_bytes: int = 0
 
     @classmethod
     def of(cls, executable: Executable) -> Self:

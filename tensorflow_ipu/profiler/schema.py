@@ -394,6 +394,7 @@ SCHEMA: _Schema = {
                 ops=_whole(),
                 uniform_bytes=_whole(),
                 variable_bytes=_whole(),
+                copied_bytes=_whole(),
             ),
             "insights": _INSIGHTS,
             "layers": _list(_LAYER),

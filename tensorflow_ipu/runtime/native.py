@@ -74,6 +74,7 @@ _FUNCTIONS = (
         ctypes.POINTER(ctypes.c_int64),
         ctypes.c_int64,
         ctypes.POINTER(ctypes.c_void_p),
+        ctypes.POINTER(ctypes.c_int64),
     ),
     (
         "tfipu_take_outfeed",
@@ -82,6 +83,7 @@ _FUNCTIONS = (
         ctypes.c_int,
         ctypes.c_int64,
         ctypes.POINTER(ctypes.c_void_p),
+        ctypes.POINTER(ctypes.c_int64),
     ),
     ("tfipu_counts", None, ctypes.POINTER(ctypes.c_int64)),
     ("tfipu_connect", None, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64, ctypes.c_void_p),
@@ -258,6 +260,10 @@ class UserOpCheck(NamedTuple):
     library_hash: str
     hashable: bool
     replica_identical: tuple[int, ...]
+
+
+# For each tensor of an element of a feed, rows of an array: one for each element or replica.
+Rows = Sequence[Sequence[int]]
 
 
 class Counts(NamedTuple):
@@ -477,16 +483,17 @@ def statistics(executable: str) -> tuple[int, float]:
     return launches.value, seconds.value
 
 
-def uniform_statistics(executable: str) -> tuple[int, int, int, int]:
+def uniform_statistics(executable: str) -> tuple[int, int, int, int, int]:
     """Returns the shared work of an Executable, from its last launch on several replicas.
 
     Returns:
-        Uniform ops, all ops, bytes of uniform variables, bytes of all variables.
+        Uniform ops, all ops, bytes of uniform variables, bytes of all variables, and bytes of the
+        copies that replicas have of the others.
     """
-    numbers = (ctypes.c_int64 * 4)()
+    numbers = (ctypes.c_int64 * 5)()
     load().tfipu_uniform_statistics(executable.encode(), numbers)
-    uniform_ops, ops, uniform_bytes, all_bytes = numbers
-    return uniform_ops, ops, uniform_bytes, all_bytes
+    uniform_ops, ops, uniform_bytes, all_bytes, copied_bytes = numbers
+    return uniform_ops, ops, uniform_bytes, all_bytes, copied_bytes
 
 
 def log_launches(executable: str, line: str) -> None:
@@ -588,6 +595,7 @@ def fill_infeed(
     layout: ElementLayout,
     elements: int,
     arrays: Sequence[npt.NDArray[Any]],
+    rows: Rows | None,
 ) -> None:
     """Copies arrays into an infeed without dataset, and drops its remaining elements.
 
@@ -597,6 +605,7 @@ def fill_infeed(
         layout: the tensors of an element.
         elements: number of elements.
         arrays: for each tensor of an element an array in C order, of all elements.
+        rows: for each tensor the row of its array for each element; None for row k for element k.
     """
     load().tfipu_fill_infeed(
         name.encode(),
@@ -607,11 +616,16 @@ def fill_infeed(
         layout.sizes,
         elements,
         _addresses(arrays),
+        _numbers(rows),
     )
 
 
 def take_outfeed(
-    name: str, ordinal: int, limit: int, arrays: Sequence[npt.NDArray[Any]] | None
+    name: str,
+    ordinal: int,
+    limit: int,
+    arrays: Sequence[npt.NDArray[Any]] | None,
+    rows: Rows | None = None,
 ) -> int:
     """Moves the elements of an outfeed into arrays.
 
@@ -620,13 +634,25 @@ def take_outfeed(
         ordinal: device of the queue.
         limit: capacity of the arrays, in groups of one element for each replica.
         arrays: for each tensor of an element an array in C order; None to drop the elements.
+        rows: for each tensor the row of each replica's value in a group, or -1 to leave it out;
+            None for row k for replica k.
 
     Returns:
         Number of groups. If it exceeds `limit`, they are lost.
     """
     addresses = None if arrays is None else _addresses(arrays)
-    groups: int = load().tfipu_take_outfeed(name.encode(), ordinal, limit, addresses)
+    groups: int = load().tfipu_take_outfeed(
+        name.encode(), ordinal, limit, addresses, _numbers(rows)
+    )
     return groups
+
+
+def _numbers(rows: Rows | None) -> Any:
+    """Returns rows of arrays as the engine takes them, those of one tensor after the other."""
+    if rows is None:
+        return None
+    numbers = [row for of_tensor in rows for row in of_tensor]
+    return (ctypes.c_int64 * len(numbers))(*numbers)
 
 
 def _addresses(arrays: Sequence[npt.NDArray[Any]]) -> Any:

@@ -3,17 +3,21 @@
 #define TENSORFLOW_IPU_ENGINE_FEEDS_HOST_ARRAYS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "engine/feeds/dataset_reader.h"
 #include "engine/feeds/infeed.h"
 
 namespace tensorflow_ipu {
 
-// Element `index` of the arrays, of which each has one tensor of an element after the other.
+// Returns `count` elements, whose tensors are rows of the arrays: one array for each tensor of an
+// element. Row e of each is for element e; or `rows` has the row for each tensor and element.
+// Tensors that are the same row share memory.
 //
-// It is a copy. A tensor that shares the memory would have to be aligned, and a program may keep it
-// as the value of a variable while the user goes on to change the array.
-Element CopyElement(const InfeedOptions& options, const void* const* arrays, int64_t index);
+// They are copies. A tensor that shares the memory of the array would have to be aligned, and a
+// program may keep it as the value of a variable while the user goes on to change the array.
+std::vector<Element> CopyElements(const InfeedOptions& options, int64_t count,
+                                  const void* const* arrays, const int64_t* rows);
 
 }  // namespace tensorflow_ipu
 

@@ -28,15 +28,18 @@ Status OutfeedValues::Stack(size_t component, bool with_groups, Tensor* out) con
   return tensorflow::OkStatus();
 }
 
-void OutfeedValues::CopyTo(size_t component, void* memory) const {
-  const int64_t elements = groups * num_replicas;
-  auto* to = static_cast<char*>(memory);
-  for (int64_t i = 0; i < elements; ++i) {
+void OutfeedValues::CopyTo(size_t component, const int64_t* rows, void* memory) const {
+  const auto is_wanted = [](int64_t row) { return row >= 0; };
+  const int64_t width =
+      rows == nullptr ? num_replicas : std::count_if(rows, rows + num_replicas, is_wanted);
+  for (int64_t i = 0; i < groups * num_replicas; ++i) {
+    const int64_t row = rows == nullptr ? i % num_replicas : rows[i % num_replicas];
+    if (!is_wanted(row)) continue;
     Tensor tensor = tensors[i * types.size() + component];
     NarrowToDevice(&tensor);
     const tensorflow::StringPiece bytes = tensor.tensor_data();
-    std::copy(bytes.begin(), bytes.end(), to);
-    to += bytes.size();
+    const int64_t place = i / num_replicas * width + row;
+    std::copy(bytes.begin(), bytes.end(), static_cast<char*>(memory) + place * bytes.size());
   }
 }
 

@@ -31,8 +31,9 @@ struct OutfeedValues {
   // is left out when there is one replica, and the group dimension when `with_groups` is false.
   tensorflow::Status Stack(size_t component, bool with_groups, tensorflow::Tensor* out) const;
 
-  // The same into memory of the host, for types without objects.
-  void CopyTo(size_t component, void* memory) const;
+  // The same into memory of the host, for types without objects. If `rows` is not null, it has the
+  // place of each replica's value among those of a group, or -1 to leave it out.
+  void CopyTo(size_t component, const int64_t* rows, void* memory) const;
 };
 
 // Each replica has its own lane. The host sees whole groups only: one element from each replica.

@@ -289,32 +289,51 @@ class HostLayout:
     def _shard_length(self) -> int:
         return -(-math.prod(self.shape) // self.shard_over)
 
-    def to_device(self, data: np.ndarray) -> np.ndarray:
-        """Returns the value of each replica, in replica order.
+    @property
+    def _parts_are_values(self) -> bool:
+        return self.shard_over == 1 and self.shape_on_device == self.shape
+
+    @property
+    def part_of_replica(self) -> list[int]:
+        """The number of the part that each replica has: a value of a group, or a shard of it."""
+        assignment = self.grouping.assignment
+        return [
+            group * self.shard_over + self._place(replica)
+            for replica, group in enumerate(assignment)
+        ]
+
+    @property
+    def holders(self) -> list[int]:
+        """The first replica that has each part."""
+        parts = self.part_of_replica
+        return [parts.index(part) for part in range(self.grouping.num_groups * self.shard_over)]
+
+    def to_parts(self, data: np.ndarray) -> np.ndarray:
+        """Returns the parts that replicas have, each once and in C order.
 
         Args:
             data: the host's copy.
         """
         values = data.reshape(self.grouping.num_groups, *self.shape)
-        rows = []
-        for replica, group in enumerate(self.grouping.assignment):
-            value = values[group]
-            row = value if self.shard_over == 1 else self._shards(value)[self._place(replica)]
-            rows.append(_resized(row, self.shape_on_device))
-        return np.stack(rows)
+        if self._parts_are_values:
+            return np.ascontiguousarray(values)
+        pieces = [[value] if self.shard_over == 1 else self._shards(value) for value in values]
+        return np.stack([_resized(part, self.shape_on_device) for own in pieces for part in own])
 
-    def from_device(self, rows: np.ndarray) -> np.ndarray:
-        """Returns the host's copy, from the first replica of each group.
+    def from_parts(self, parts: np.ndarray) -> np.ndarray:
+        """Returns the host's copy.
 
         Args:
-            rows: the value of each replica, in replica order.
+            parts: the parts that replicas have.
         """
-        firsts = [self.grouping.assignment.index(g) for g in range(self.grouping.num_groups)]
-        return np.stack([self._whole(rows, first) for first in firsts]).reshape(self.shape_on_host)
+        if self._parts_are_values:
+            return parts.reshape(self.shape_on_host)
+        values = parts.reshape(self.grouping.num_groups, self.shard_over, *self.shape_on_device)
+        return np.stack([self._joined(own) for own in values]).reshape(self.shape_on_host)
 
     def is_on_device(self) -> np.ndarray:
         """Returns which elements of the host's copy the device has: entries may have no room."""
-        return self.from_device(self.to_device(np.ones(self.shape_on_host, bool)))
+        return self.from_parts(self.to_parts(np.ones(self.shape_on_host, bool)))
 
     def of_replicas(self, rows: np.ndarray) -> np.ndarray:
         """Returns the value of each replica; for a shard, the value that it is a part of.
@@ -331,17 +350,20 @@ class HostLayout:
         return padded.reshape(self.shard_over, -1)
 
     def _place(self, replica: int) -> int:
-        """The number of the shard that a replica has."""
+        """The number of the shard that a replica has; 0 if it has a whole value."""
         members = self.grouping.members(self.grouping.assignment[replica])
         return members.index(replica) % self.shard_over
 
     def _whole(self, rows: np.ndarray, replica: int) -> np.ndarray:
         """The value that a replica has, or that it has a shard of."""
-        if self.shard_over == 1:
-            return _resized(rows[replica], self.shape)
         members = self.grouping.members(self.grouping.assignment[replica])
         first = members.index(replica) // self.shard_over * self.shard_over
-        shards = rows[members[first : first + self.shard_over]]
+        return self._joined(rows[members[first : first + self.shard_over]])
+
+    def _joined(self, shards: np.ndarray) -> np.ndarray:
+        """The value that consists of shards, or is the only one of them."""
+        if self.shard_over == 1:
+            return _resized(shards[0], self.shape)
         parts = [_resized(shard, (self._shard_length,)) for shard in shards]
         return _resized(np.concatenate(parts), self.shape)
 

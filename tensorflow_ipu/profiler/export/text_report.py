@@ -322,7 +322,7 @@ def _shared(report: ReportData) -> list[str]:
     return [
         f"Uniform: {executions.uniform_ops:,} of {executions.ops:,} ops, which the host ran once "
         f"for all replicas, and {executions.uniform_bytes:,} of {executions.variable_bytes:,} B "
-        "of variables, which it held once"
+        f"of variables, which it held once; {executions.copied_bytes:,} B of copies of the others"
     ]
 
 

@@ -72,34 +72,49 @@ class Weights:
 
     def put(self) -> None:
         """Brings the host's values to the device, before the program that receives them runs."""
-        rows = slice(self._replicas.start, self._replicas.stop)
-        values = [variable.layout.to_device(variable.data)[rows] for variable in self.variables]
-        self._infeed.fill(len(self._replicas), [np.ascontiguousarray(array) for array in values])
+        parts = [variable.layout.to_parts(variable.data) for variable in self.variables]
+        rows = [
+            variable.layout.part_of_replica[self._replicas.start : self._replicas.stop]
+            for variable in self.variables
+        ]
+        self._infeed.fill(len(self._replicas), parts, rows)
 
     def take(self) -> dict[Variable, np.ndarray]:
-        """Returns the fetched values of each variable, in replica order.
+        """Returns what replicas have of each variable: its parts, or all values if all come.
 
         Where the replicas run in several processes, these meet here: a group of replicas may have
         its first one, or shards of a value, in another process.
         """
+        wanted = [self._wanted(variable) for variable in self.variables]
         arrays = [
-            np.empty((len(self._replicas), *v.layout.shape_on_device), v.dtype.as_numpy())
-            for v in self.variables
+            np.empty((len(own), *variable.layout.shape_on_device), variable.dtype.as_numpy())
+            for variable, own in zip(self.variables, wanted)
         ]
-        self._outfeed.take(1, arrays)
+        rows = [
+            [own.index(replica) if replica in own else -1 for replica in self._replicas]
+            for own in wanted
+        ]
+        self._outfeed.take(1, arrays, rows)
+        if transport.count() == 1:
+            return dict(zip(self.variables, arrays))
         return {
-            variable: _of_all_processes(array)
-            .view(variable.dtype.as_numpy())
-            .reshape(-1, *variable.layout.shape_on_device)
+            variable: _of_all_processes(variable, array)
             for variable, array in zip(self.variables, arrays)
         }
 
+    def _wanted(self, variable: Variable) -> list[int]:
+        """Returns the replicas of this process whose values of a variable come to the host."""
+        if transport.count() > 1 or variable.layout.returns_all_replicas:
+            return list(self._replicas)
+        return variable.layout.holders
 
-def _of_all_processes(stored: np.ndarray) -> np.ndarray:
-    """Returns the values of all processes' replicas, joined process by process."""
-    if transport.count() == 1:
-        return stored
-    return transport.joined(tf.constant(stored.reshape(-1).view(np.uint8))).numpy()
+
+def _of_all_processes(variable: Variable, stored: np.ndarray) -> np.ndarray:
+    """Returns what replicas of all processes have of a variable, as `Weights.take` does."""
+    joined = transport.joined(tf.constant(stored.reshape(-1).view(np.uint8))).numpy()
+    layout = variable.layout
+    rows = joined.view(variable.dtype.as_numpy()).reshape(-1, *layout.shape_on_device)
+    return rows if layout.returns_all_replicas else rows[layout.holders]
 
 
 def is_writable(tensor: Constant | Variable) -> bool:
@@ -132,14 +147,17 @@ def update(variable: Variable, value: np.ndarray | None) -> None:
 
     Args:
         variable: the variable.
-        value: its value, or the value of each replica; None for a variable that is not used.
+        value: its value, its parts, or the value of each replica; None for a variable that is not
+            used.
     """
     variable.stale = False
     if value is None:
         return
     if needs_lanes(variable):
-        variable.on_replicas, layout = value, variable.layout
-        np.copyto(variable.data, layout.from_device(value), where=layout.is_on_device())
+        layout = variable.layout
+        if layout.returns_all_replicas:
+            variable.on_replicas, value = value, value[layout.holders]
+        np.copyto(variable.data, layout.from_parts(value), where=layout.is_on_device())
     else:
         variable.data[...] = value
     if isinstance(variable.data, np.memmap):
@@ -158,7 +176,9 @@ def host_value(tensor: Constant | Variable) -> np.ndarray:
         return tensor.data
     rows = tensor.on_replicas
     layout = tensor.layout
-    return layout.of_replicas(layout.to_device(tensor.data) if rows is None else rows)
+    if rows is None:
+        rows = layout.to_parts(tensor.data)[layout.part_of_replica]
+    return layout.of_replicas(rows)
 
 
 def value_for(tensor: Any, value: Any) -> np.ndarray:
