@@ -23,6 +23,7 @@
 #include "engine/program.h"
 #include "engine/running_launches.h"
 #include "engine/user_op.h"
+#include "engine/user_program.h"
 #include "tensorflow/core/framework/function.pb.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/op.h"
@@ -300,6 +301,35 @@ TFIPU_EXPORT int tfipu_kernel_available(const char* node_def, int64_t size) {
 // Sets the command that compiles codelets of Poplar programs.
 TFIPU_EXPORT void tfipu_set_popc(const char* command) {
   tensorflow_ipu::PoplarSdk::SetPopc(command);
+}
+
+// Builds the Poplar program of a custom operation, a serialised NodeDef, for inputs of these
+// shapes: of each its rank, then its dimensions. With the code 0, returns what it takes on the
+// chip, or "" for other operations. Else, returns the error.
+TFIPU_EXPORT char* tfipu_build_user_op(const char* node_def, int64_t size, const int64_t* shapes,
+                                       int* code) {
+  tensorflow::NodeDef node;
+  tensorflow_ipu::UserOp op;
+  std::string text;
+  const tensorflow::Status status = [&]() -> tensorflow::Status {
+    if (!node.ParseFromArray(node_def, static_cast<int>(size))) {
+      return tensorflow::errors::Internal("The node of a custom operation cannot be read.");
+    }
+    TF_RETURN_IF_ERROR(tensorflow_ipu::LoadUserOp(node, &op));
+    if (!op.on_poplar) return tensorflow::OkStatus();
+    tensorflow_ipu::UserProgram::Shapes inputs;
+    for (size_t i = 0; i < op.input_types.size(); ++i) {
+      const int64_t rank = *shapes++;
+      inputs.emplace_back(absl::MakeSpan(shapes, rank));
+      shapes += rank;
+    }
+    std::shared_ptr<const tensorflow_ipu::UserProgram> program;
+    TF_RETURN_IF_ERROR(tensorflow_ipu::UserProgram::Get(op, inputs, &program));
+    text = program->Describe();
+    return tensorflow::OkStatus();
+  }();
+  *code = static_cast<int>(status.code());
+  return CopyText(status.ok() ? text : std::string(status.message()));
 }
 
 // Checks that the library of a custom operation, a serialised NodeDef, has what it needs. With the

@@ -13,11 +13,13 @@ namespace tensorflow_ipu {
 
 const char kCpuUserOp[] = "IpuCpuUserOperation";
 const char kPrecompiledUserOp[] = "IpuPrecompiledUserOp";
+const char kUserOpName[] = "_ipu_user_op_name";
 
 namespace {
 
 using tensorflow::GetNodeAttr;
 using tensorflow::Status;
+using tensorflow::TryGetNodeAttr;
 
 constexpr char kApiLevel[] = "custom_op_api_level";
 
@@ -82,7 +84,6 @@ Status Describe(const std::string& name, int num_inputs, int num_outputs, UserOp
     if (identical[i] != 0) op->replica_identical.push_back(i);
   }
   op->is_elementwise = metadata.is_elementwise != 0;
-  op->is_stateless = metadata.is_stateless != 0;
   op->is_hashable = metadata.is_hashable != 0;
   return tensorflow::OkStatus();
 }
@@ -118,7 +119,6 @@ Status DescribePoplar(const std::string& name, int num_inputs, int num_outputs, 
     op->replica_identical.push_back(static_cast<int>(output));
   }
   op->is_elementwise = metadata.is_elementwise;
-  op->is_stateless = metadata.is_stateless;
   op->is_hashable = metadata.is_hashable;
   return tensorflow::OkStatus();
 }
@@ -155,6 +155,8 @@ Status LoadUserOp(const tensorflow::NodeDef& node, UserOp* op) {
   TF_RETURN_IF_ERROR(GetNodeAttr(node, "output_types", &outputs));
   op->on_host = node.op() == kCpuUserOp;
   op->name = node.name();
+  // The name in the user's program, which TensorFlow may have changed since.
+  TryGetNodeAttr(node, kUserOpName, &op->name);
   if (!op->on_host) {
     std::string target;
     TF_RETURN_IF_ERROR(GetNodeAttr(node, "kind", &op->kind));
@@ -164,6 +166,9 @@ Status LoadUserOp(const tensorflow::NodeDef& node, UserOp* op) {
   }
   if (op->is_gradient()) name += "_grad";
   op->symbol = name;
+  TF_RETURN_IF_ERROR(GetNodeAttr(node, "output_shapes", &op->output_shapes));
+  op->input_types = inputs;
+  op->output_types = outputs;
   const int num_inputs = static_cast<int>(inputs.size());
   const int num_outputs = static_cast<int>(outputs.size());
   if (!op->kind.empty()) {

@@ -8,12 +8,16 @@
 
 #include "engine/user_library.h"
 #include "tensorflow/core/framework/node_def.pb.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/framework/types.h"
 
 namespace tensorflow_ipu {
 
 // The op types. They have the same attributes.
 extern const char kCpuUserOp[];
 extern const char kPrecompiledUserOp[];
+// On nodes: their name in the user's program.
+extern const char kUserOpName[];
 
 // The IPU that a Poplar program is built for.
 struct UserOpTarget {
@@ -31,6 +35,8 @@ struct UserOp {
   // Null for programs of a kind that Poplar knows by name.
   UserLibrary* library = nullptr;
   std::string symbol, kind;
+  std::vector<tensorflow::DataType> input_types, output_types;
+  std::vector<tensorflow::TensorShape> output_shapes;  // none of a gradient
   void* function = nullptr;
   // What the function gets as `attributes`.
   std::string attributes;
@@ -44,7 +50,6 @@ struct UserOp {
   std::vector<int32_t> aliased_output;
   std::vector<int> replica_identical;
   bool is_elementwise = false;
-  bool is_stateless = false;
   bool is_hashable = false;
   // Of Poplar programs: the function that maps inputs, the inputs for which it is called, a file of
   // codelets, the API level, and the target.
@@ -57,6 +62,11 @@ struct UserOp {
   bool is_gradient() const { return num_gradients > 0; }
   // The input of the node that is the operation's first one.
   int first_input() const { return 2 * num_gradients; }
+  // The shape of an output.
+  tensorflow::TensorShape OutputShape(int output,
+                                      const std::vector<tensorflow::TensorShape>& inputs) const {
+    return is_gradient() ? inputs[first_input() + gradient_inputs[output]] : output_shapes[output];
+  }
   // The input whose derivative this call is for, -1 for all.
   int InputGradIndex() const { return separate_gradients ? gradient_inputs[0] : -1; }
   // The operation and its library, for errors.

@@ -1,5 +1,6 @@
 #include "engine/user_program.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <list>
 #include <unordered_map>
@@ -7,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/platform/mutex.h"
 
@@ -53,20 +55,17 @@ bool IsNarrowed(DataType type) {
 // Tensors as the C interface describes them.
 class CTensors {
  public:
-  Status Add(const std::vector<TensorSpec>& tensors, const std::string& title) {
-    for (const TensorSpec& tensor : tensors) {
-      const auto dims = tensor.shape.dim_sizes();
-      shapes_.emplace_back(dims.begin(), dims.end());
+  Status Add(DataType type, const tensorflow::TensorShape& shape, const std::string& title) {
+    const char* const name = PoplarType(type);
+    if (name == nullptr) {
+      return tensorflow::errors::InvalidArgument(title, " has a tensor of ",
+                                                 tensorflow::DataTypeString(type),
+                                                 ", a type that Poplar lacks. Cast it with "
+                                                 "tf.cast.");
     }
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      const char* type = PoplarType(tensors[i].type);
-      if (type == nullptr) {
-        return tensorflow::errors::InvalidArgument(
-            title, " has a tensor of ", tensorflow::DataTypeString(tensors[i].type),
-            ", a type that Poplar lacks. Cast it with tf.cast.");
-      }
-      tensors_.push_back({type, static_cast<int32_t>(shapes_[i].size()), shapes_[i].data()});
-    }
+    const auto dims = shape.dim_sizes();
+    shapes_.push_back(std::make_unique<std::vector<int64_t>>(dims.begin(), dims.end()));
+    tensors_.push_back({name, static_cast<int32_t>(dims.size()), shapes_.back()->data()});
     return tensorflow::OkStatus();
   }
 
@@ -74,30 +73,33 @@ class CTensors {
   const poplar_embedding_tensor* data() const { return tensors_.data(); }
 
  private:
-  std::vector<std::vector<int64_t>> shapes_;
+  std::vector<std::unique_ptr<std::vector<int64_t>>> shapes_;
   std::vector<poplar_embedding_tensor> tensors_;
 };
 
-void AppendKey(const std::vector<TensorSpec>& tensors, std::string* key) {
-  for (const TensorSpec& tensor : tensors) {
-    absl::StrAppend(key, tensorflow::DataTypeString(tensor.type), tensor.shape.DebugString());
-  }
-  key->push_back('\0');
-}
-
 // All that a program depends on.
-std::string KeyOf(const UserOp& op, const std::vector<TensorSpec>& inputs,
-                  const std::vector<TensorSpec>& outputs) {
-  const char separator[] = {'\0'};
-  const absl::string_view end(separator, 1);
-  std::string key =
-      absl::StrCat(op.library == nullptr ? "" : op.library->path(), end,
-                   op.library == nullptr ? "" : op.library->hash(), end, op.symbol, end, op.kind,
-                   end, op.attributes, end, op.name, end, op.codelets, end, op.target.chip, end,
-                   op.target.tiles, end, op.target.replicas, end, op.InputGradIndex(), end);
-  AppendKey(inputs, &key);
-  AppendKey(outputs, &key);
-  return key;
+std::string KeyOf(const UserOp& op, const UserProgram::Shapes& inputs) {
+  std::vector<std::string> parts = {op.symbol,
+                                    op.kind,
+                                    op.attributes,
+                                    op.name,
+                                    op.codelets,
+                                    op.target.chip,
+                                    absl::StrCat(op.target.tiles, " ", op.target.replicas, " ",
+                                                 op.InputGradIndex(), " ", op.num_gradients)};
+  if (op.library != nullptr) {
+    parts.push_back(op.library->path());
+    parts.push_back(op.library->hash());
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    parts.push_back(tensorflow::DataTypeString(op.input_types[i]));
+    parts.push_back(inputs[i].DebugString());
+  }
+  for (size_t i = 0; i < op.output_types.size(); ++i) {
+    parts.push_back(tensorflow::DataTypeString(op.output_types[i]));
+    parts.push_back(op.OutputShape(static_cast<int>(i), inputs).DebugString());
+  }
+  return absl::StrJoin(parts, absl::string_view("\0", 1));
 }
 
 // The programs that were used last.
@@ -165,29 +167,32 @@ void Widen(const Tensor& narrow, Tensor wide) {
 
 }  // namespace
 
-Status UserProgram::Get(const UserOp& op, const std::vector<TensorSpec>& inputs,
-                        const std::vector<TensorSpec>& outputs,
+Status UserProgram::Get(const UserOp& op, const Shapes& inputs,
                         std::shared_ptr<const UserProgram>* program) {
-  const std::string key = KeyOf(op, inputs, outputs);
+  const std::string key = KeyOf(op, inputs);
   Programs& programs = Programs::Get();
   *program = programs.Find(key);
   if (*program != nullptr) return tensorflow::OkStatus();
   tensorflow::mutex_lock lock(programs.building());
   *program = programs.Find(key);  // built meanwhile
   if (*program != nullptr) return tensorflow::OkStatus();
-  TF_RETURN_IF_ERROR(Build(op, inputs, outputs, program));
+  TF_RETURN_IF_ERROR(Build(op, inputs, program));
   programs.Add(key, *program);
   return tensorflow::OkStatus();
 }
 
-Status UserProgram::Build(const UserOp& op, const std::vector<TensorSpec>& inputs,
-                          const std::vector<TensorSpec>& outputs,
+Status UserProgram::Build(const UserOp& op, const Shapes& inputs,
                           std::shared_ptr<const UserProgram>* program) {
   std::unique_ptr<UserProgram> result(new UserProgram(op.Title(), inputs));
   TF_RETURN_IF_ERROR(PoplarSdk::Get(&result->sdk_));
   CTensors all_inputs, all_outputs;
-  TF_RETURN_IF_ERROR(all_inputs.Add(inputs, result->title_));
-  TF_RETURN_IF_ERROR(all_outputs.Add(outputs, result->title_));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    TF_RETURN_IF_ERROR(all_inputs.Add(op.input_types[i], inputs[i], result->title_));
+  }
+  for (size_t i = 0; i < op.output_types.size(); ++i) {
+    const tensorflow::TensorShape shape = op.OutputShape(static_cast<int>(i), inputs);
+    TF_RETURN_IF_ERROR(all_outputs.Add(op.output_types[i], shape, result->title_));
+  }
   poplar_embedding_operation operation = {};
   operation.name = op.name.c_str();
   operation.attributes = op.attributes.c_str();
@@ -229,9 +234,16 @@ Status UserProgram::Failed(const char* what, char* error) const {
   return memory ? tensorflow::errors::ResourceExhausted(text) : tensorflow::errors::Internal(text);
 }
 
-Status UserProgram::MakeState(std::unique_ptr<State>* state) const {
+std::string UserProgram::Describe() const {
+  char* const text = sdk_->describe(embedding_);
+  const std::string description = text;
+  std::free(text);
+  return description;
+}
+
+Status UserProgram::MakeState(int replica, std::unique_ptr<State>* state) const {
   char* error = nullptr;
-  poplar_embedding_instance* instance = sdk_->instantiate(embedding_, &error);
+  poplar_embedding_instance* instance = sdk_->instantiate(embedding_, replica, &error);
   if (instance == nullptr) return Failed("cannot be loaded", error);
   state->reset(new State(this, instance));
   return tensorflow::OkStatus();

@@ -10,32 +10,26 @@
 #include "engine/user_op.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
-#include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/platform/status.h"
 
 namespace tensorflow_ipu {
 
-struct TensorSpec {
-  tensorflow::DataType type;
-  tensorflow::TensorShape shape;
-
-  bool operator==(const TensorSpec& other) const {
-    return type == other.type && shape == other.shape;
-  }
-};
-
 class UserProgram {
  public:
-  // Returns the program of an operation for tensors of these types and shapes. It is built once in
-  // a process: the compiler asks for it, then each kernel.
-  static tensorflow::Status Get(const UserOp& op, const std::vector<TensorSpec>& inputs,
-                                const std::vector<TensorSpec>& outputs,
+  using Shapes = std::vector<tensorflow::TensorShape>;
+
+  // Returns the program of an operation for inputs of these shapes. It is built once in a process:
+  // the compiler asks for it, then each kernel.
+  static tensorflow::Status Get(const UserOp& op, const Shapes& inputs,
                                 std::shared_ptr<const UserProgram>* program);
   ~UserProgram();
 
-  const std::vector<TensorSpec>& inputs() const { return inputs_; }
+  const Shapes& inputs() const { return inputs_; }
   // The output that shares memory with each input, or -1.
   const std::vector<int32_t>& aliased_output() const { return aliased_output_; }
+
+  // Its memory by tile and cycles, as poplar_embedding_describe has them.
+  std::string Describe() const;
 
   // The variables of the program, on one replica.
   class State {
@@ -54,19 +48,18 @@ class UserProgram {
     poplar_embedding_instance* const instance_;
   };
 
-  tensorflow::Status MakeState(std::unique_ptr<State>* state) const;
+  tensorflow::Status MakeState(int replica, std::unique_ptr<State>* state) const;
 
  private:
-  UserProgram(std::string title, std::vector<TensorSpec> inputs)
+  UserProgram(std::string title, Shapes inputs)
       : title_(std::move(title)), inputs_(std::move(inputs)) {}
-  static tensorflow::Status Build(const UserOp& op, const std::vector<TensorSpec>& inputs,
-                                  const std::vector<TensorSpec>& outputs,
+  static tensorflow::Status Build(const UserOp& op, const Shapes& inputs,
                                   std::shared_ptr<const UserProgram>* program);
   // The status of an error of Poplar, which is freed.
   tensorflow::Status Failed(const char* what, char* error) const;
 
   const std::string title_;  // in errors
-  const std::vector<TensorSpec> inputs_;
+  const Shapes inputs_;
   std::vector<int32_t> aliased_output_;
   const PoplarSdk* sdk_ = nullptr;
   poplar_embedding* embedding_ = nullptr;

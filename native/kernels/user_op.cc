@@ -66,25 +66,25 @@ class UserOpKernel : public tensorflow::OpKernel {
  public:
   explicit UserOpKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, LoadUserOp(ctx->def(), &op_));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("output_shapes", &shapes_));
-    OP_REQUIRES(ctx, op_.is_gradient() || static_cast<int>(shapes_.size()) == ctx->num_outputs(),
+    const size_t shapes = op_.output_shapes.size();
+    OP_REQUIRES(ctx, op_.is_gradient() || static_cast<int>(shapes) == ctx->num_outputs(),
                 tensorflow::errors::InvalidArgument(
-                    "Expected as many output_shapes as output_types. Received: ", shapes_.size(),
-                    " and ", ctx->num_outputs()));
+                    "Expected as many output_shapes as output_types. Received: ", shapes, " and ",
+                    ctx->num_outputs()));
   }
 
   void Compute(OpKernelContext* ctx) override {
     std::vector<Tensor> inputs, outputs;
     for (int i = 0; i < ctx->num_inputs(); ++i) inputs.push_back(ctx->input(i));
     Program* program = nullptr;
-    if (op_.on_poplar) OP_REQUIRES_OK(ctx, ProgramFor(ctx, inputs, &program));
+    if (op_.on_poplar) OP_REQUIRES_OK(ctx, ProgramFor(inputs, &program));
     const std::vector<int32_t>& aliases =
         program == nullptr ? op_.aliased_output : program->program().aliased_output();
     for (int i = 0; i < ctx->num_outputs(); ++i) {
       OP_REQUIRES_OK(ctx, Allocate(ctx, aliases, i, &inputs, &outputs));
     }
     if (program != nullptr) {
-      OP_REQUIRES_OK(ctx, program->Run(ctx, op_.is_stateless, inputs, outputs));
+      OP_REQUIRES_OK(ctx, program->Run(ctx, inputs, outputs));
       return;
     }
     try {
@@ -105,10 +105,10 @@ class UserOpKernel : public tensorflow::OpKernel {
 
     const UserProgram& program() const { return *program_; }
 
-    Status Run(OpKernelContext* ctx, bool is_stateless, const std::vector<Tensor>& inputs,
+    Status Run(OpKernelContext* ctx, const std::vector<Tensor>& inputs,
                const std::vector<Tensor>& outputs) {
       const LaunchContext* launch = LaunchContext::From(ctx);
-      const int replica = launch == nullptr || is_stateless ? 0 : launch->replica();
+      const int replica = launch == nullptr ? 0 : launch->replica();
       Replica* state = nullptr;
       {
         tensorflow::mutex_lock lock(mu_);
@@ -117,7 +117,7 @@ class UserOpKernel : public tensorflow::OpKernel {
         state = found.get();
       }
       tensorflow::mutex_lock lock(state->mu);
-      if (state->state == nullptr) TF_RETURN_IF_ERROR(program_->MakeState(&state->state));
+      if (state->state == nullptr) TF_RETURN_IF_ERROR(program_->MakeState(replica, &state->state));
       return state->state->Run(inputs, outputs);
     }
 
@@ -133,9 +133,9 @@ class UserOpKernel : public tensorflow::OpKernel {
   };
 
   // Gives the program for the shapes of the inputs, which is built if there is none.
-  Status ProgramFor(OpKernelContext* ctx, const std::vector<Tensor>& tensors, Program** program) {
-    std::vector<TensorSpec> inputs, outputs;
-    for (const Tensor& tensor : tensors) inputs.push_back({tensor.dtype(), tensor.shape()});
+  Status ProgramFor(const std::vector<Tensor>& tensors, Program** program) {
+    UserProgram::Shapes inputs;
+    for (const Tensor& tensor : tensors) inputs.push_back(tensor.shape());
     tensorflow::mutex_lock lock(mu_);
     for (const auto& known : programs_) {
       if (known->program().inputs() == inputs) {
@@ -143,18 +143,15 @@ class UserOpKernel : public tensorflow::OpKernel {
         return tensorflow::OkStatus();
       }
     }
-    for (int i = 0; i < ctx->num_outputs(); ++i) {
-      outputs.push_back({output_type(i), ShapeOfOutput(ctx, i)});
-    }
     std::shared_ptr<const UserProgram> built;
-    TF_RETURN_IF_ERROR(UserProgram::Get(op_, inputs, outputs, &built));
+    TF_RETURN_IF_ERROR(UserProgram::Get(op_, inputs, &built));
     programs_.push_back(std::make_unique<Program>(std::move(built)));
     *program = programs_.back().get();
     return tensorflow::OkStatus();
   }
 
   TensorShape ShapeOfOutput(OpKernelContext* ctx, int output) const {
-    return op_.is_gradient() ? InputOfDerivative(ctx, output) : shapes_[output];
+    return op_.is_gradient() ? InputOfDerivative(ctx, output) : op_.output_shapes[output];
   }
 
   Status Failed(const char* what) const {
@@ -251,7 +248,6 @@ class UserOpKernel : public tensorflow::OpKernel {
   }
 
   UserOp op_;
-  std::vector<TensorShape> shapes_;
   tensorflow::mutex mu_;
   std::vector<std::unique_ptr<Program>> programs_ TF_GUARDED_BY(mu_);  // by shapes of the inputs
 };

@@ -126,6 +126,7 @@ TABLE: dict[str, tuple[Step, ...]] = {
     ),
     # The Executable of a new program, before its report is written ...
     "executable": (
+        ExecutableCheck("user_programs", user_ops.build),
         ExecutableCheck("operators", operators.check_chip),
         ExecutableCheck("accumulation", accumulation.check),
     ),

@@ -104,6 +104,14 @@ _FUNCTIONS = (
     ("tfipu_kernel_available", ctypes.c_int, ctypes.c_char_p, ctypes.c_int64),
     ("tfipu_set_popc", None, ctypes.c_char_p),
     (
+        "tfipu_build_user_op",
+        ctypes.c_void_p,
+        ctypes.c_char_p,
+        ctypes.c_int64,
+        ctypes.POINTER(ctypes.c_int64),
+        ctypes.POINTER(ctypes.c_int),
+    ),
+    (
         "tfipu_check_user_op",
         ctypes.c_void_p,
         ctypes.c_char_p,
@@ -686,9 +694,37 @@ def check_user_op(node_def: bytes) -> UserOpCheck:
             level or contradicts itself.
     """
     code = ctypes.c_int()
-    text = _take_text(load().tfipu_check_user_op(node_def, len(node_def), ctypes.byref(code)))
-    if code.value != 0:
-        raise errors.exception_type_from_error_code(code.value)(None, None, text)
+    found = load().tfipu_check_user_op(node_def, len(node_def), ctypes.byref(code))
+    text = _checked_text(found, code.value)
     library_hash, hashable, outputs = text.split(" ")
     identical = tuple(int(index) for index in outputs.split(",") if index)
     return UserOpCheck(library_hash, hashable == "1", identical)
+
+
+def build_user_op(node_def: bytes, shapes: Sequence[Sequence[int]]) -> str:
+    """Builds the program of a custom operation that is built against Poplar, once.
+
+    Args:
+        node_def: serialised `NodeDef` of the operation.
+        shapes: the shapes of its inputs.
+
+    Returns:
+        What the program takes on the chip, as JSON; "" for operations that are no such programs.
+
+    Raises:
+        tf.errors.OpError: If the library has a fault, or its function fails.
+    """
+    numbers = [number for shape in shapes for number in (len(shape), *shape)]
+    code = ctypes.c_int()
+    text = load().tfipu_build_user_op(
+        node_def, len(node_def), (ctypes.c_int64 * len(numbers))(*numbers), ctypes.byref(code)
+    )
+    return _checked_text(text, code.value)
+
+
+def _checked_text(text: int, code: int) -> str:
+    """Returns a text of the library, or raises the error that it is."""
+    taken = _take_text(text)
+    if code != 0:
+        raise errors.exception_type_from_error_code(code)(None, None, taken)
+    return taken

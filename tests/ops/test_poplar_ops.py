@@ -367,6 +367,15 @@ class TestErrors:
             )
         assert op_name in str(caught.value)
 
+    def test_faults_are_found_at_compilation(self, user_op):
+        """The operation is in a branch that does not run."""
+
+        def program(x):
+            return tf.cond(x[0] < 0, lambda: user_op("Throws", [x], [4])[0], lambda: x)
+
+        with pytest.raises(tf.errors.InternalError, match="cannot be built"):
+            in_session(program, [np.abs(X)])
+
     @pytest.mark.parametrize("where", RUNNERS)
     def test_exception_of_a_vertex_is_named(self, user_op, library, where):
         message = f"VertexThrows\\) of {library} failed: .*an exception of an unknown type"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import errors
@@ -13,6 +15,10 @@ from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.runtime import native
 from tensorflow_ipu.runtime.attachment import System
 
+if TYPE_CHECKING:
+    from tensorflow_ipu.compiler.cluster import Cluster
+    from tensorflow_ipu.compiler.executable import Executable
+
 CPU = "IpuCpuUserOperation"
 PRECOMPILED = "IpuPrecompiledUserOp"
 # On nodes: outputs that their library says are equal on all replicas.
@@ -21,6 +27,8 @@ REPLICA_IDENTICAL_ATTRIBUTE = "_ipu_replica_identical_outputs"
 _HASH = "library_hash"
 _TARGET = "target"
 _CODELETS = "codelets"
+# On nodes: their name, which error messages and the user's functions get.
+_NAME = "_ipu_user_op_name"
 # On nodes: stands for the contents of the file of codelets.
 _CODELETS_HASH = "_ipu_codelets_hash"
 
@@ -42,6 +50,7 @@ def run(program: Program, target: Target) -> None:
     for _, node in program.nodes():
         if node.op == PRECOMPILED:
             node.attr[_TARGET].s = target_text(target.system, target.ordinal, target.replicas)
+            node.attr[_NAME].s = node.name.encode()
             _hash_codelets(node)
         if node.op in (CPU, PRECOMPILED):
             _check_node(node, target.system.pre_compiles)
@@ -60,6 +69,34 @@ def target_text(system: System, ordinal: int, replicas: int) -> bytes:
     """
     chip = system.device(ordinal).chip
     return f"{chip.architecture} {chip.tiles} {replicas}".encode()
+
+
+def build(program: Program, executable: Executable, cluster: Cluster) -> None:
+    """Builds the Poplar programs of a Program's custom operations.
+
+    Describing the Executable builds them for the shapes of their inputs. So the faults of users'
+    functions are errors when the Program is compiled.
+
+    Raises:
+        tf.errors.InternalError: If a user's function fails.
+        tf.errors.ResourceExhaustedError: If variables of an operation do not fit on a tile.
+    """
+    del cluster
+    if any(node.op == PRECOMPILED for _, node in program.nodes()):
+        executable.workload  # noqa: B018
+
+
+def takes(node: node_def_pb2.NodeDef, shapes: Sequence[Sequence[int]]) -> str:
+    """Returns what the program of a custom operation takes on the chip.
+
+    Args:
+        node: the operation.
+        shapes: of its inputs.
+
+    Returns:
+        JSON with cycles and bytes; "" for operations that are no Poplar programs.
+    """
+    return native.build_user_op(node.SerializeToString(), shapes) if node.op == PRECOMPILED else ""
 
 
 def _hash_codelets(node: node_def_pb2.NodeDef) -> None:

@@ -28,6 +28,7 @@ from tensorflow_ipu.compiler.analysis.layer_names import LayerNames
 from tensorflow_ipu.compiler.ir.dataflow import Dataflow
 from tensorflow_ipu.compiler.ir.program import COMPOSITE_ATTRIBUTE, WEIGHTS_ATTRIBUTE
 from tensorflow_ipu.compiler.ir.records import CalledOp, OpRecord
+from tensorflow_ipu.compiler.passes import user_ops
 from tensorflow_ipu.compiler.workload.attributes import attributes, constant_inputs
 from tensorflow_ipu.compiler.workload.buffers import HANDLES, Buffers, Value, compute, value_of
 from tensorflow_ipu.costs.label import Label
@@ -310,6 +311,9 @@ class WorkloadWalk(Dataflow[CalledOp, Value]):
         operands = results if op.record.type.startswith(_RANK_OF_RESULT) else inputs
         rank = len(operands[0].shape) if operands else None
         found = constant_inputs(op.record.type, [value.constant for value in inputs], rank)
+        if all(value.exact for value in inputs):
+            takes = user_ops.takes(op.node, [value.shape for value in inputs])
+            found = {**found, "takes": takes} if takes else found
         return {**own, **found} if found else own
 
 

@@ -274,6 +274,17 @@ bool Fits(const void* buffer, uint64_t bytes) {
   return bytes == 0 || (end - 1) / kPage == (end - 1 + kExternalPadding) / kPage;
 }
 
+// An instance is one replica: it cannot wait for the others.
+void CheckExchange(const ExecutableData& code) {
+  if (code.replicas == 1) return;
+  for (const Instruction& instruction : code.instructions) {
+    if (instruction.op != Op::kMeet && instruction.op != Op::kReplicaCopy) continue;
+    throw graph_replication_error(
+        "The operation exchanges data between replicas, which is not there yet in operations of "
+        "other frameworks. Use their own collectives between two operations.");
+  }
+}
+
 std::map<std::string, EmbeddingFactory>& Factories() {
   static auto* factories = new std::map<std::string, EmbeddingFactory>;
   return *factories;
@@ -305,17 +316,20 @@ Embedding::Embedding(const EmbeddingSpec& spec) {
   const Executable executable = builder.Build();
   auto data = std::make_shared<Data>();
   data->code = Access::Data(executable);
+  CheckExchange(*data->code);
   data->slots = builder.slots();
   data_ = std::move(data);
 }
 
 Embedding::~Embedding() = default;
 
-std::unique_ptr<EmbeddingInstance> Embedding::instantiate() const {
+std::string Embedding::describe() const { return "{}"; }
+
+std::unique_ptr<EmbeddingInstance> Embedding::instantiate(unsigned replica) const {
   Executable executable;
   Access::Data(executable) = data_->code;
   auto data = std::make_unique<EmbeddingInstance::Data>(data_, std::move(executable));
-  LoadWithoutDevice(&data->engine);
+  LoadWithoutDevice(&data->engine, replica);
   return std::make_unique<EmbeddingInstance>(std::move(data));
 }
 

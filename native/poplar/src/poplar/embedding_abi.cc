@@ -163,6 +163,7 @@ extern "C" {
 poplar_embedding_make_t poplar_embedding_make;
 poplar_embedding_free_t poplar_embedding_free;
 poplar_embedding_alias_t poplar_embedding_alias;
+poplar_embedding_describe_t poplar_embedding_describe;
 poplar_embedding_instantiate_t poplar_embedding_instantiate;
 poplar_embedding_instance_free_t poplar_embedding_instance_free;
 poplar_embedding_run_t poplar_embedding_run;
@@ -185,11 +186,15 @@ int32_t poplar_embedding_alias(const poplar_embedding* embedding, int32_t input)
   return found == aliases.end() ? -1 : static_cast<int32_t>(found->second);
 }
 
+char* poplar_embedding_describe(const poplar_embedding* embedding) {
+  return strdup(embedding->embedding->describe().c_str());
+}
+
 poplar_embedding_instance* poplar_embedding_instantiate(const poplar_embedding* embedding,
-                                                        char** error) {
+                                                        int32_t replica, char** error) {
   auto result = std::make_unique<poplar_embedding_instance>();
-  *error =
-      poplar::core::TextOfError([&] { result->instance = embedding->embedding->instantiate(); });
+  *error = poplar::core::TextOfError(
+      [&] { result->instance = embedding->embedding->instantiate(replica); });
   result->num_inputs = embedding->specification.inputs.size();
   result->num_outputs = embedding->specification.outputs.size();
   return *error == nullptr ? result.release() : nullptr;

@@ -75,7 +75,11 @@ class Embedding {
   explicit Embedding(const EmbeddingSpec &spec);
   ~Embedding();
 
-  std::unique_ptr<EmbeddingInstance> instantiate() const;
+  /// Makes the state of one replica.
+  std::unique_ptr<EmbeddingInstance> instantiate(unsigned replica = 0) const;
+
+  /// Returns memory by tile and cycles of one run, as JSON.
+  std::string describe() const;
 
  private:
   std::shared_ptr<const Data> data_;

@@ -47,9 +47,11 @@ typedef poplar_embedding *poplar_embedding_make_t(const poplar_embedding_operati
 typedef void poplar_embedding_free_t(poplar_embedding *embedding);
 /* The output that shares memory with an input, or -1. */
 typedef int32_t poplar_embedding_alias_t(const poplar_embedding *embedding, int32_t input);
+/* What it takes on the chip, as JSON that the caller frees. */
+typedef char *poplar_embedding_describe_t(const poplar_embedding *embedding);
 /* The state of an operation on one replica; not for several threads at a time. */
 typedef poplar_embedding_instance *poplar_embedding_instantiate_t(const poplar_embedding *embedding,
-                                                                  char **error);
+                                                                  int32_t replica, char **error);
 typedef void poplar_embedding_instance_free_t(poplar_embedding_instance *instance);
 /* Runs it; returns null, or the error. */
 typedef char *poplar_embedding_run_t(poplar_embedding_instance *instance, const void *const *inputs,
