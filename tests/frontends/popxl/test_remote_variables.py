@@ -377,3 +377,36 @@ def test_shards_of_groups_of_one_are_whole(remote):
     with popxl.Session(ir, "ipu_hw") as session:
         np.testing.assert_array_equal(session.run()[out], data)
         np.testing.assert_array_equal(session.get_tensor_data(variable), 2 * data)
+
+
+@pytest.mark.parametrize(
+    ("is_remote", "size", "uniform", "copies"),
+    [(True, 4, 1, 0), (False, 2, 0, 2), (False, 1, 0, 4)],
+    ids=["remote", "groups", "alone"],
+)
+def test_variables_are_held_once_for_each_group(
+    is_remote, size, uniform, copies, compiled_executables
+):
+    """In a remote buffer that all replicas write alike once in all."""
+    ir, length, steps = popxl.Ir(4), 20_000, 3
+    group = ir.replica_grouping(group_size=size)
+    start = np.arange(group.num_groups * length, dtype=np.float32).reshape(-1, length)
+    start = start[0] if group.num_groups == 1 else start
+    with ir.main_graph, popxl.in_sequence():
+        stream = popxl.h2d_stream((length,), FLOAT)
+        change = collectives.replicated_all_reduce(ops.host_load(stream), "add", group)
+        if is_remote:
+            buffer = popxl.remote_buffer((length,), FLOAT, 1)
+            made = popxl.remote_variable(start, buffer, replica_grouping=group)
+            ops.remote_store(buffer, 0, ops.remote_load(buffer, 0) + change)
+        else:
+            made = popxl.variable(start, replica_grouping=group)
+            ops.add_(made, change)
+    data = np.random.default_rng(0).integers(0, 9, (steps, 4, length)).astype(np.float32)
+    with popxl.Session(ir, "ipu_hw") as session:
+        for batch in data:
+            session.run({stream: batch})
+    sums = data.sum(0).reshape(group.num_groups, size, length).sum(1)
+    np.testing.assert_array_equal(made.data, start + sums.reshape(start.shape))
+    _, _, shared, _, copied = compiled_executables[-1].uniform
+    assert (shared, copied) == (uniform * 4 * length, copies * 4 * length)

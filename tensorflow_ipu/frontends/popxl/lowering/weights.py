@@ -17,6 +17,7 @@ from tensorflow_ipu.feeds.native_feeds import ArrayInfeed, ArrayOutfeed
 from tensorflow_ipu.frontends.common import abstract_arrays
 from tensorflow_ipu.frontends.popxl.dtypes import tf_type
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Variable
+from tensorflow_ipu.runtime import native
 
 
 def needs_lanes(variable: Variable) -> bool:
@@ -59,8 +60,18 @@ class Weights:
         self._outfeed = ArrayOutfeed(ordinal)
 
     def receive(self) -> list[Any]:
-        """Returns this replica's values, in the function in scope."""
-        return list(self._infeed.dequeue())
+        """Returns this replica's values, in the function in scope.
+
+        What is equal on all replicas is that of replica 0, so that they share the memory which it
+        is written to. Several processes would exchange what each has.
+        """
+        shares = len(self._replicas) > 1 and transport.count() == 1
+        return [
+            native.ops().ipu_replica_broadcast(value)
+            if shares and variable.layout.is_uniform
+            else value
+            for variable, value in zip(self.variables, self._infeed.dequeue())
+        ]
 
     def send(self, values: Sequence[Any]) -> tf.Operation:
         """Sends this replica's values to the host, in the function in scope.
