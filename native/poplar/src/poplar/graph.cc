@@ -606,7 +606,7 @@ Tensor Graph::findUnbroadcastTensor(const Tensor& tensor) const { return tensor;
 
 ComputeSet Graph::addComputeSet(const DebugContext& debugContext) {
   const unsigned id = static_cast<unsigned>(data_->compute_sets.size());
-  data_->compute_sets.push_back({Name(debugContext, "cs", id), debugContext.location(), {}});
+  data_->compute_sets.push_back({Name(debugContext, "cs", id), debugContext.location(), {}, {}});
   return ComputeSet(id);
 }
 

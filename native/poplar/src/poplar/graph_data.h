@@ -91,6 +91,8 @@ struct ComputeSetData {
   std::string name;
   SourceLocation location;
   std::vector<uint32_t> vertices;
+  // Ops of libraries, which stand for vertices of the original's.
+  std::vector<program::Program> ops;
 };
 
 struct StreamData {

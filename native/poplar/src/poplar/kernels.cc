@@ -66,6 +66,14 @@ program::Program libraryOp(Graph&, const std::string& name, const std::string& p
   return OpOf(ProgramKind::kLibraryOp, name, parameters, inputs, outputs, debugContext, aliasing);
 }
 
+void addToComputeSet(Graph& graph, ComputeSet computeSet, const program::Program& op) {
+  auto& compute_sets = Access::Data(graph)->compute_sets;
+  if (computeSet.getId() >= compute_sets.size()) {
+    throw poplar_error("The compute set is not one of this graph.");
+  }
+  compute_sets[computeSet.getId()].ops.push_back(op);
+}
+
 program::Program collectiveOp(Graph&, const std::string& name, const std::string& parameters,
                               const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                               const DebugContext& debugContext) {

@@ -532,6 +532,7 @@ class Lowering {
       case ProgramKind::kExecute:
         Add({Op::kExecute, ComputeSetOf(node.number),
              node.outputs.empty() ? -1 : PlaceOfElement(node.outputs[0])});
+        for (const program::Program& op : graph_.compute_sets[node.number].ops) Emit(op);
         return;
       case ProgramKind::kCopy:
         EmitCopy(node);

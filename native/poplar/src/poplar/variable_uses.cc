@@ -166,6 +166,7 @@ class Walk {
         return;
       case ProgramKind::kExecute:
         VisitComputeSet(node.number, defined);
+        for (const program::Program& op : graph_.compute_sets[node.number].ops) Visit(op, defined);
         WriteAll(node.outputs, defined);
         return;
       case ProgramKind::kAbort:  // prints its outputs

@@ -81,6 +81,9 @@ program::Program libraryOp(Graph &graph, const std::string &name, const std::str
                            const DebugContext &debugContext,
                            KernelAliasing aliasing = KernelAliasing::None);
 
+/// Makes the step of a library's op a part of a compute set: it runs when the set is executed.
+void addToComputeSet(Graph &graph, ComputeSet computeSet, const program::Program &op);
+
 /// A step in which all replicas meet. Without replication, there is one.
 program::Program collectiveOp(Graph &graph, const std::string &name, const std::string &parameters,
                               const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs,
