@@ -102,7 +102,7 @@ class Session:
         self, tensor: str, values: np.ndarray, tolerance: tuple[float, float] | None = None
     ) -> None:
         """Demands the values of a tensor at this point of the program."""
-        values = np.asarray(values)
+        values = np.array(values)
         self.lines.append(f"read {tensor}")
         self._expected.append((values, tolerance or TOLERANCES.get(values.dtype, (0, 0))))
 

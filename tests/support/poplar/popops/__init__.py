@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tests.support.poplar.cases import Cases
-from tests.support.poplar.popops import elementwise
+from tests.support.poplar.popops import elementwise, orders, reductions, slices, writes
 
-CASES = Cases(elementwise.CASES)
+CASES = Cases()
+for module in (elementwise, reductions, writes, slices, orders):
+    CASES.update(module.CASES)
