@@ -11,7 +11,9 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api import utils
-from tests.stress import keras_zoo, replica_programs
+from tensorflow_ipu.keras_layers.pipelining.stage_scope import PipelineStage
+from tensorflow_ipu.planner.schedule.description import PipelineSchedule
+from tests.stress import keras_zoo, popxl_replica_programs, replica_programs
 from tests.support.models import keras_models
 
 SWITCH = "TENSORFLOW_IPU_REPLICAS_SHARE"
@@ -35,9 +37,12 @@ def _check(
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Makes as many random programs as `--stress-programs` says."""
+    """Makes as many random programs as `--stress-programs` says; of PopXL a quarter as many."""
+    programs = metafunc.config.getoption("--stress-programs")
     if "program" in metafunc.fixturenames:
-        metafunc.parametrize("program", range(metafunc.config.getoption("--stress-programs")))
+        metafunc.parametrize("program", range(programs))
+    if "popxl_program" in metafunc.fixturenames:
+        metafunc.parametrize("popxl_program", range(1, 1 + programs // 4))
 
 
 def test_random_programs_have_bits_of_unshared(
@@ -46,6 +51,16 @@ def test_random_programs_have_bits_of_unshared(
     replicas = REPLICAS[program % len(REPLICAS)]
     at_once = 1 + program // len(REPLICAS) % 2
     _check(lambda: replica_programs.run(program, replicas), replicas, at_once, monkeypatch)
+
+
+def test_popxl_programs_have_bits_of_unshared(
+    popxl_program: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replicas = REPLICAS[popxl_program % len(REPLICAS)]
+    at_once = 1 + popxl_program // len(REPLICAS) % 2
+    _check(
+        lambda: popxl_replica_programs.run(popxl_program, replicas), replicas, at_once, monkeypatch
+    )
 
 
 _OPTIMIZERS: dict[str, Callable[[], Any]] = {
@@ -122,4 +137,54 @@ def test_all_fits_have_bits_of_unshared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = functools.partial(_fit, network, optimizer, accumulated, replicas)
+    _check(run, replicas, 1, monkeypatch)
+
+
+STAGES, MINI_BATCHES, WIDTH = 2, 4, 20
+
+
+def _fit_pipeline(schedule: PipelineSchedule, optimizer: str, replicas: int) -> list[np.ndarray]:
+    """Trains a pipeline with dropout and a layer that is used twice."""
+    layers = tf.keras.layers
+    with keras_models.strategy(STAGES * replicas).scope():
+        keras_models.seed()
+        utils.reset_ipu_seed(5)
+        x = inputs = layers.Input((6,))
+        with PipelineStage(0):
+            x = layers.LayerNormalization()(layers.Dense(WIDTH, "relu")(x))
+        with PipelineStage(1):
+            wide = layers.Dense(WIDTH, "tanh")
+            x = layers.Dropout(0.3)(wide(wide(x)))
+            x = layers.Dense(keras_zoo.CLASSES, "softmax")(x)
+        model = tf.keras.Model(inputs, x)
+        model.compile(
+            _OPTIMIZERS[optimizer](),
+            "sparse_categorical_crossentropy",
+            ["accuracy"],
+            steps_per_execution=2 * MINI_BATCHES,
+        )
+        model.set_pipelining_options(
+            gradient_accumulation_steps_per_replica=MINI_BATCHES,
+            gradient_accumulation_reduction_method="mean",
+            pipeline_schedule=schedule,
+        )
+        data = keras_zoo.data(keras_zoo.Entry(_with_dropout, (6,)), 8 * MINI_BATCHES * replicas)
+        history = model.fit(*data, batch_size=2, epochs=2, verbose=0, shuffle=False)
+        state = [variable.numpy() for variable in model.optimizer.variables()]
+    losses = [np.asarray(values) for values in history.history.values()]
+    return [*losses, *model.get_weights(), *state]
+
+
+_PIPELINES = [
+    pytest.param(PipelineSchedule.Grouped, "adam", 4),
+    pytest.param(PipelineSchedule.Interleaved, "momentum", 8, marks=pytest.mark.large),
+    pytest.param(PipelineSchedule.Sequential, "sgd", 8, marks=pytest.mark.large),
+]
+
+
+@pytest.mark.parametrize(("schedule", "optimizer", "replicas"), _PIPELINES)
+def test_pipelines_have_bits_of_unshared(
+    schedule: PipelineSchedule, optimizer: str, replicas: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = functools.partial(_fit_pipeline, schedule, optimizer, replicas)
     _check(run, replicas, 1, monkeypatch)
