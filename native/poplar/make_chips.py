@@ -28,7 +28,8 @@ def main(target: str, rates: str) -> None:
         f"{chip.memory_per_tile}, {chip.clock!r}, {chip.exchange_rate}, {chip.load_rate}, "
         f"{chip.sync_cycles}, {chip.float_vector_width}, {chip.half_vector_width}, "
         f"{chip.tiles_per_bus}, {chip.link_domain}, {chip.vertex_launch_cycles}, "
-        f"{chip.compute_set_cycles}, {chip.exchange_overhead}}},"
+        f"{chip.compute_set_cycles}, {chip.exchange_overhead}, {chip.host_bandwidth!r}, "
+        f"{chip.link_count * chip.link_bandwidth * chip.collective_efficiency!r}}},"
         for chip in chips
     ]
     Path(target).write_text("\n".join(rows) + "\n", encoding="utf-8")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from tensorflow_ipu.cli import inputs
 from tensorflow_ipu.cli.console import Parser
+from tensorflow_ipu.frontends.poplar import profile
 from tensorflow_ipu.profiler.export import chrome_trace, html_page, text_report
 from tensorflow_ipu.profiler.export.trace_tracks import MOST_SLICES
 from tensorflow_ipu.profiler.report import Report
@@ -52,13 +53,28 @@ def add(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints or writes the report."""
-    shown = _shown(inputs.load(options.file), options.format, options.slices)
+    poplar = profile.read(options.file)
+    if poplar is None:
+        shown = _shown(inputs.load(options.file), options.format, options.slices)
+    else:
+        shown = _poplar(poplar, options.format)
     if options.output:
         private_files.write_text(options.output, shown)
         print(f"wrote {options.output}")
     else:
         print(shown)
     return 0
+
+
+def _poplar(report: profile.Profile, form: str) -> str:
+    """Returns the profile of a C++ program in a format."""
+    if form == "text":
+        return report.summary
+    if form == "json":
+        return report.json
+    raise ValueError(
+        f"A profile of a Poplar program is shown as text or json; received --format {form}."
+    )
 
 
 def _shown(report: Report, form: str, slices: int | None) -> str:

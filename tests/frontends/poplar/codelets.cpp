@@ -1,5 +1,6 @@
 // Vertices with each form of field.
 #include <poplar/Vertex.hpp>
+#include <stdexcept>
 
 #include <algorithm>
 
@@ -77,5 +78,22 @@ class Increment : public Vertex {
   Output<Vector<float>> out;
   void compute() {
     for (unsigned i = 0; i < in.size(); ++i) out[i] = in[i] + 1;
+  }
+};
+
+// Does as it is told: throws, writes outside, divides.
+class Faulty : public poplar::Vertex {
+ public:
+  poplar::Input<poplar::Vector<float>> in;
+  poplar::Output<poplar::Vector<float>> out;
+  unsigned fault;
+
+  bool compute() {
+    for (unsigned i = 0; i < in.size(); ++i) out[i] = in[i];
+    if (fault == 1 && in[0] > 0) throw std::runtime_error("fault");
+    if (fault == 2) out.data()[out.size() + 1] = 1;
+    if (fault == 3) out[0] = 1 / in[0];
+    if (fault == 4) out[0] = in[0] * 3e38f;
+    return true;
   }
 };

@@ -74,8 +74,7 @@ void streams() {
   Tensor index = s.graph.addReplicationIndexConstant(), copy = s.variable(UNSIGNED_INT, {}, "copy");
   s.graph.setTileMapping(index, 1);
   DataStream split = s.graph.addHostToDeviceFIFO("split", FLOAT, 2);
-  DataStream same =
-      s.graph.addHostToDeviceFIFO("same", FLOAT, 2, ReplicatedStreamMode::BROADCAST);
+  DataStream same = s.graph.addHostToDeviceFIFO("same", FLOAT, 2, ReplicatedStreamMode::BROADCAST);
   DataStream called =
       s.graph.addHostToDeviceFIFO("called", FLOAT, 2, ReplicatedStreamMode::BROADCAST);
   DataStream out = s.graph.addDeviceToHostFIFO("out", FLOAT, 2);
@@ -83,10 +82,10 @@ void streams() {
   RemoteBuffer buffer = s.graph.addRemoteBuffer("rows", FLOAT, 2, 3);
   Tensor row = s.graph.addConstant<int>(INT, {1}, 1);
   s.graph.setTileMapping(row, 0);
-  Engine &engine = s.load(Sequence({Copy(index, copy), Copy(same, all), Copy(split, own),
-                                    Copy(own, out), Copy(split, own), Copy(own, out),
-                                    Copy(buffer, own, row), Copy(own, sink), Copy(called, own),
-                                    Copy(own, sink), Copy(all, buffer, row)}));
+  Engine &engine =
+      s.load(Sequence({Copy(index, copy), Copy(same, all), Copy(split, own), Copy(own, out),
+                       Copy(split, own), Copy(own, out), Copy(buffer, own, row), Copy(own, sink),
+                       Copy(called, own), Copy(own, sink), Copy(all, buffer, row)}));
   std::vector<float> in = count(8), shared = count(4, 100), results(8), rows(2);
   engine.connectStream("split", in.data(), in.data() + 8);
   engine.connectStream("same", shared.data(), shared.data() + 4);
@@ -144,9 +143,8 @@ void collectives() {
   gcl::allReduceToDestinationCrossReplica(s.graph, data, squares, CollectiveOperator::SQUARE_ADD,
                                           prog);
   keep("squares", squares);
-  keep("scatter",
-       gcl::reduceScatterCrossReplica(s.graph, data.slice(0, 3), CollectiveOperator::ADD, prog,
-                                      pairs, {}, {{"method", "auto"}}));
+  keep("scatter", gcl::reduceScatterCrossReplica(s.graph, data.slice(0, 3), CollectiveOperator::ADD,
+                                                 prog, pairs, {}, {{"method", "auto"}}));
   keep("local", gcl::reduceScatterCrossReplica(s.graph, data, CollectiveOperator::LOCAL, prog));
   Tensor gathered = gcl::allGatherCrossReplica(s.graph, data.slice(1, 3), prog, halves);
   std::cout << gathered.shapeToString() << "\n";
@@ -170,8 +168,8 @@ void withinReplica() {
   Setup s(1, 2);
   Tensor data = s.variable(HALF, {2, 3}, "data");
   Sequence prog;
-  s.graph.createHostRead("sum", gcl::allReduceWithinReplica(
-                                    s.graph, data, gcl::CollectiveOperator::ADD, prog));
+  s.graph.createHostRead(
+      "sum", gcl::allReduceWithinReplica(s.graph, data, gcl::CollectiveOperator::ADD, prog));
   Engine &engine = s.load(prog);
   std::vector<IeeeHalf> values;
   for (int i = 0; i < 6; ++i) values.emplace_back(static_cast<float>(i));
@@ -245,16 +243,11 @@ void copyOutside() {
 }  // namespace
 
 int main(int, char **arguments) {
-  const std::map<std::string, std::function<void()>> cases = {{"streams", streams},
-                                                              {"copies", copies},
-                                                              {"collectives", collectives},
-                                                              {"within", withinReplica},
-                                                              {"prefetch", prefetch},
-                                                              {"diverge", diverge},
-                                                              {"indivisible", indivisible},
-                                                              {"group", group},
-                                                              {"option", option},
-                                                              {"copy_outside", copyOutside}};
+  const std::map<std::string, std::function<void()>> cases = {
+      {"streams", streams},         {"copies", copies},     {"collectives", collectives},
+      {"within", withinReplica},    {"prefetch", prefetch}, {"diverge", diverge},
+      {"indivisible", indivisible}, {"group", group},       {"option", option},
+      {"copy_outside", copyOutside}};
   try {
     cases.at(arguments[1])();
   } catch (const poplar_error &error) {

@@ -26,6 +26,10 @@
 #include <type_traits>
 #include <vector>
 
+namespace pva {
+class Report;
+}  // namespace pva
+
 namespace poplar {
 
 namespace core {
@@ -33,6 +37,14 @@ struct EngineData;
 }  // namespace core
 
 using TimerTimePoint = std::chrono::steady_clock::time_point;
+
+/// Options that may change for one run.
+class RuntimeOptions {
+ public:
+  RuntimeOptions() {}
+  /// Throws invalid_option for an option that no engine has.
+  explicit RuntimeOptions(const OptionFlags &options);
+};
 
 /// Runs the programs of a graph.
 class Engine {
@@ -57,8 +69,10 @@ class Engine {
 
   void load(const Device &device);
   void prepare(const Device &device);
+  void prepare(const Device &device, const RuntimeOptions &options);
   void deploy();
   void run(unsigned program = 0, const std::string &debugName = "");
+  void run(unsigned program, const std::string &debugName, const RuntimeOptions &options);
   void loadAndRun(const Device &device, unsigned program = 0);
   void stop() {}
 
@@ -102,6 +116,19 @@ class Engine {
   void setPrintStream(std::ostream &stream);
   void setPrintTensorStream(std::ostream &stream);
 
+  // Profiles. Memory and exchange are exact, cycles modelled; see docs/poplar.md.
+  void printProfileSummary(std::ostream &os, const OptionFlags &options = OptionFlags());
+  ProfileValue getGraphProfile();
+  ProfileValue getExecutionProfile();
+  /// Both, as {"graphProfile", "executionProfile"}.
+  ProfileValue getProfile();
+  /// Include <pva/pva.hpp> and link with -lpva to use it.
+  pva::Report getReport(bool reportExecution = true);
+  void resetExecutionProfile();
+  void disableExecutionProfiling();
+  void enableExecutionProfiling();
+  void reportIntervals(std::ostream &os);
+
   TimerTimePoint getTimeStamp() { return std::chrono::steady_clock::now(); }
   std::string reportTiming(const TimerTimePoint &begin, const TimerTimePoint &end);
 
@@ -118,6 +145,16 @@ Executable compileGraph(Graph &&graph, ArrayRef<program::Program> programs,
                         const OptionFlags &options = OptionFlags(),
                         Engine::ProgressFunc progress = Engine::ProgressFunc(),
                         const DebugContext &debugContext = {});
+
+// Text of profiles.
+void printGraphSummary(std::ostream &os, const ProfileValue &graphProfile,
+                       const OptionFlags &options = OptionFlags());
+void printExecutionSummary(std::ostream &os, const ProfileValue &graphProfile,
+                           const ProfileValue &executionProfile,
+                           const OptionFlags &options = OptionFlags());
+void printProfileSummary(std::ostream &os, const ProfileValue &graphProfile,
+                         const ProfileValue &executionProfile,
+                         const OptionFlags &options = OptionFlags());
 
 /// The version of this library, and what it is made of.
 StringRef versionString();

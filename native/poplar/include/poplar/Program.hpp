@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,11 @@ class Sequence : public Program {
  public:
   Sequence(const DebugContext &debugContext = {});
   Sequence(std::initializer_list<Program> programs, const DebugContext &debugContext = {});
+  /// A sequence of one program.
+  template <typename P,
+            typename = typename std::enable_if<std::is_base_of<Program, P>::value &&
+                                               !std::is_base_of<Sequence, P>::value>::type>
+  explicit Sequence(const P &program) : Sequence({program}) {}
   template <typename... Rest>
   Sequence(const Program &first, const Program &second, const Rest &...rest)
       : Sequence({first, second, rest...}) {}

@@ -1,14 +1,19 @@
 #include "poplar/Engine.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "access.h"
 #include "engine_data.h"
 #include "engine_options.h"
 #include "executable_data.h"
 #include "graph_data.h"
+#include "profile.h"
+#include "pva/pva.hpp"
 #include "target_data.h"
 
 namespace poplar {
@@ -27,6 +32,26 @@ const typename Map::mapped_type& Find(const Map& map, StringRef handle, const ch
                                 "'.");
 }
 
+// Throws for a tile that has more than its memory. `profile_path` is that of the profile, or empty.
+void CheckMemory(const ExecutableData& code, const std::string& profile_path) {
+  if (!Access::Data(code.target)->HasLimit()) return;
+  if (OptionIs(code.options, "debug.allowOutOfMemory", "true")) return;
+  const ProfileData& profile = code.profile;
+  std::vector<uint64_t> bytes(profile.variable_bytes.size());
+  for (size_t t = 0; t < bytes.size(); ++t) {
+    bytes[t] = profile.variable_bytes[t] + profile.constant_bytes[t];
+  }
+  const auto most = std::max_element(bytes.begin(), bytes.end());
+  const uint64_t limit = code.target.getBytesPerTile();
+  if (most == bytes.end() || *most <= limit) return;
+  std::string message =
+      "Out of memory: Cannot fit all variable data onto one or more tiles. Tile " +
+      std::to_string(most - bytes.begin()) + ": " + std::to_string(*most) +
+      " bytes used but tiles only have " + std::to_string(limit) + " bytes of memory.";
+  if (!profile_path.empty()) message += " Profile saved to: " + profile_path;
+  throw graph_memory_allocation_error(message);
+}
+
 std::shared_ptr<ExecutableData> CompileGraph(const Graph& graph,
                                              ArrayRef<program::Program> programs,
                                              const OptionFlags& options,
@@ -34,6 +59,7 @@ std::shared_ptr<ExecutableData> CompileGraph(const Graph& graph,
   if (progress) progress(0, 1);
   const std::shared_ptr<ExecutableData> code =
       Lower(*Access::Data(graph), programs.cloneAsVector(), EngineOptions(options));
+  CheckMemory(*code, WritesProfile(code->options) ? WriteProfile(*code, nullptr) : std::string());
   if (progress) progress(1, 1);
   return code;
 }
@@ -72,14 +98,27 @@ Engine::Engine(Graph&& graph, program::Program program, const OptionFlags& optio
     : Engine(static_cast<const Graph&>(graph), program, options, progress, debugContext) {}
 
 Engine::Engine(Executable&& executable, const OptionFlags& options) {
-  core::EngineOptions(options);
   if (!executable.isAvailable()) throw poplar_error("Engine: the executable is empty.");
+  for (const auto& [name, value] : core::EngineOptions(options)) {
+    Access::Data(executable)->options.set(name, value);
+  }
   data_ = core::MakeEngine(Access::Data(executable));
 }
 
 Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
-Engine::~Engine() = default;
+
+// Files are best effort here: a destructor cannot tell of a full disk.
+Engine::~Engine() {
+  if (data_ == nullptr || !core::WritesProfile(data_->code->options)) return;
+  try {
+    core::WriteProfile(*data_->code, data_.get());
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+  }
+}
+
+RuntimeOptions::RuntimeOptions(const OptionFlags& options) { core::EngineOptions(options); }
 
 void Engine::load(const Device& device) {
   const Target& target = device.getTarget();
@@ -101,15 +140,24 @@ void Engine::load(const Device& device) {
 }
 
 void Engine::prepare(const Device& device) { load(device); }
+void Engine::prepare(const Device& device, const RuntimeOptions&) { load(device); }
 void Engine::deploy() {}
 
-void Engine::run(unsigned program, const std::string&) {
+void Engine::run(unsigned program, const std::string& debugName) {
   if (!data_->loaded) throw poplar_error("Engine::run: the engine is not loaded.");
   if (program >= data_->code->entries.size()) {
     throw index_error("Engine::run: there is no program " + std::to_string(program) +
                       ": the engine has " + std::to_string(data_->code->entries.size()) + ".");
   }
-  core::RunProgram(data_.get(), data_->code->entries[program]);
+  core::RunProgram(data_.get(), program, debugName);
+  const bool reported =
+      core::WritesProfile(data_->code->options) &&
+      data_->execution.number_of_runs <= core::RunsInProfile(data_->code->options);
+  if (reported) core::WriteProfile(*data_->code, data_.get());
+}
+
+void Engine::run(unsigned program, const std::string& debugName, const RuntimeOptions&) {
+  run(program, debugName);
 }
 
 void Engine::loadAndRun(const Device& device, unsigned program) {
@@ -271,6 +319,67 @@ std::vector<std::string> Engine::listStreams() const {
 OptionFlags Engine::getEngineOptions() const { return data_->code->options; }
 void Engine::setPrintStream(std::ostream& stream) { data_->print = &stream; }
 void Engine::setPrintTensorStream(std::ostream& stream) { data_->print = &stream; }
+
+// ---- profiles
+
+namespace {
+
+void CheckProfiled(const ExecutableData& code) {
+  if (code.target.getTargetType() != TargetType::CPU) return;
+  throw profiling_disabled("A CPU has no profile: run the program on an IPU or a model of it.");
+}
+
+}  // namespace
+
+ProfileValue Engine::getGraphProfile() {
+  CheckProfiled(*data_->code);
+  return core::GraphProfileOf(*data_->code);
+}
+
+ProfileValue Engine::getExecutionProfile() {
+  CheckProfiled(*data_->code);
+  if (!core::ExecutionIsProfiled(*data_->code)) {
+    throw profiling_disabled(
+        "The execution was not profiled: set the engine option debug.instrument to true.");
+  }
+  return core::ExecutionProfileOf(*data_);
+}
+
+ProfileValue Engine::getProfile() {
+  ProfileValue::Map profile{{"graphProfile", getGraphProfile()}};
+  if (core::ExecutionIsProfiled(*data_->code)) profile["executionProfile"] = getExecutionProfile();
+  return profile;
+}
+
+pva::Report Engine::getReport(bool reportExecution) {
+  CheckProfiled(*data_->code);
+  const bool executes = reportExecution && core::ExecutionIsProfiled(*data_->code);
+  return pva::Report(std::make_shared<const ProfileValue>(
+      core::WholeProfile(*data_->code, executes ? data_.get() : nullptr)));
+}
+
+void Engine::printProfileSummary(std::ostream& os, const OptionFlags& options) {
+  poplar::printProfileSummary(
+      os, getGraphProfile(),
+      core::ExecutionIsProfiled(*data_->code) ? getExecutionProfile() : ProfileValue(), options);
+}
+
+void Engine::resetExecutionProfile() {
+  core::ExecutionProfile fresh;
+  fresh.enabled = data_->execution.enabled;
+  fresh.counts.assign(data_->execution.counts.size(), 0);
+  data_->execution = std::move(fresh);
+}
+
+void Engine::disableExecutionProfiling() { data_->execution.enabled = false; }
+void Engine::enableExecutionProfiling() { data_->execution.enabled = true; }
+
+void Engine::reportIntervals(std::ostream& os) {
+  os << "program,name,cycles from,cycles to\n";
+  for (const core::ExecutionProfile::Run& run : data_->execution.runs) {
+    os << run.program << "," << run.name << "," << run.from << "," << run.to << "\n";
+  }
+}
 
 std::string Engine::reportTiming(const TimerTimePoint& begin, const TimerTimePoint& end) {
   const std::chrono::duration<double> seconds = end - begin;

@@ -9,6 +9,7 @@
 #include "engine_options.h"
 #include "external.h"
 #include "kernels.h"
+#include "registers.h"
 
 namespace poplar::core {
 
@@ -32,6 +33,23 @@ void SetInitialValues(const ExecutableData& code, unsigned number, char* memory)
   }
   for (const uint64_t place : code.replica_indices) {
     std::memcpy(memory + place, &number, sizeof number);
+  }
+}
+
+unsigned RegisterAtStart(const OptionFlags& options) {
+  unsigned bits = kRegisterAtStart;
+  if (OptionIs(options, "debug.floatPointOpException", "true")) bits |= kTraps;
+  if (OptionIs(options, "debug.nanOverflowException", "true")) bits |= kTrapOverflow;
+  if (OptionIs(options, "prng.enableStochasticRounding", "true")) bits |= kStochasticRounding;
+  return bits;
+}
+
+void SetGuards(const ExecutableData& code, char* memory) {
+  for (const ComputeSetCode& set : code.compute_sets) {
+    for (const Guard& guard : set.guards) {
+      std::memset(memory + guard.place - kGuardBytes, kGuardByte, kGuardBytes);
+      std::memset(memory + guard.place + guard.bytes, kGuardByte, kGuardBytes);
+    }
   }
 }
 
@@ -68,6 +86,8 @@ std::unique_ptr<EngineData> MakeEngine(std::shared_ptr<ExecutableData> code) {
         stream.depth > 1 || PrefetchIsOn(code->options) ? std::max(1u, stream.depth) : 0;
     engine->streams.emplace_back(stream, code->replicas, prefetch);
   }
+  for (const StepProfile& step : code->profile.steps) engine->cycles.push_back(step.Cycles());
+  engine->execution.counts.assign(code->profile.steps.size(), 0);
   engine->code = std::move(code);
   return engine;
 }
@@ -81,6 +101,13 @@ void Load(EngineData* engine) {
     replica.regions[0] = replica.memory->data();
     SetInitialValues(code, replica.number, replica.memory->data());
     SetStates(code, &replica);
+    SetGuards(code, replica.memory->data());
+    replica.cycles = 0;
+    replica.floating_point = RegisterAtStart(code.options);
+    if (code.floating_point_register >= 0) {
+      std::memcpy(replica.space().At(code.floating_point_register), &replica.floating_point,
+                  sizeof replica.floating_point);
+    }
     replica.kernels.clear();
     for (const LibraryOpCode& op : code.library_ops) {
       replica.kernels.push_back(op.collective ? nullptr : MakeKernel(op.spec));

@@ -37,7 +37,30 @@ struct Replica {
   std::vector<Memory> remote;                              // of the remote buffers
   std::vector<std::unique_ptr<Kernel>> kernels;            // of the ops of libraries
 
+  uint64_t cycles = 0;          // since the engine was loaded
+  unsigned floating_point = 0;  // the register: see registers.h
+
   AddressSpace space() const { return {regions.data()}; }
+};
+
+// What replica 0 has run. Cycles are modelled.
+struct ExecutionProfile {
+  struct Entry {
+    uint32_t step;
+    uint64_t from;  // cycle
+  };
+  struct Run {
+    unsigned program;
+    std::string name;
+    uint64_t from, to;            // cycles
+    size_t first_entry, entries;  // of the trace
+  };
+
+  bool enabled = true;
+  std::vector<uint64_t> counts;  // of the steps
+  std::vector<Entry> trace;      // of the first runs
+  std::vector<Run> runs;
+  uint64_t number_of_runs = 0;
 };
 
 struct EngineData {
@@ -49,6 +72,8 @@ struct EngineData {
   // By handle and replica; a function of all replicas is of the first.
   std::map<std::pair<std::string, unsigned>, HostCallbackHandle> host_functions;
   std::ostream* print = &std::cerr;
+  std::vector<uint64_t> cycles;  // of the steps
+  ExecutionProfile execution;
   bool loaded = false;
 };
 
@@ -56,7 +81,7 @@ std::unique_ptr<EngineData> MakeEngine(std::shared_ptr<ExecutableData> code);
 // Sets variables to their values at the start.
 void Load(EngineData* engine);
 // Runs a program on all replicas.
-void RunProgram(EngineData* engine, int64_t entry);
+void RunProgram(EngineData* engine, unsigned program, const std::string& name);
 
 }  // namespace poplar::core
 

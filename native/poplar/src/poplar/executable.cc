@@ -61,7 +61,7 @@ void Transfer(A& a, Segment& s) {
 }
 template <typename A>
 void Transfer(A& a, Instruction& i) {
-  TransferAll(a, i.op, i.a, i.b, i.c);
+  TransferAll(a, i.op, i.a, i.b, i.c, i.step);
 }
 template <typename A>
 void Transfer(A& a, Fixup& f) {
@@ -69,11 +69,15 @@ void Transfer(A& a, Fixup& f) {
 }
 template <typename A>
 void Transfer(A& a, Batch& b) {
-  TransferAll(a, b.library, b.type, b.states, b.count, b.stride);
+  TransferAll(a, b.library, b.type, b.states, b.count, b.stride, b.first);
+}
+template <typename A>
+void Transfer(A& a, Guard& g) {
+  TransferAll(a, g.place, g.bytes, g.vertex, g.field);
 }
 template <typename A>
 void Transfer(A& a, ComputeSetCode& c) {
-  TransferAll(a, c.name, c.batches, c.before, c.after);
+  TransferAll(a, c.name, c.batches, c.tiles, c.guards, c.before, c.after);
 }
 template <typename A>
 void Transfer(A& a, StreamCode& s) {
@@ -161,12 +165,31 @@ void Transfer(A& a, std::shared_ptr<const CodeletLibrary>& library) {
 }
 
 template <typename A>
+void Transfer(A& a, StepProfile& s) {
+  TransferAll(a, s.kind, s.name, s.compute, s.exchange, s.sync, s.bytes);
+}
+template <typename A>
+void Transfer(A& a, ComputeSetProfile& c) {
+  TransferAll(a, c.name, c.vertices, c.estimated, c.cycles_by_tile);
+}
+template <typename A>
+void Transfer(A& a, VariableProfile& v) {
+  TransferAll(a, v.name, v.type, v.elements, v.bytes, v.tiles, v.constant);
+}
+template <typename A>
+void Transfer(A& a, ProfileData& p) {
+  TransferAll(a, p.vertices, p.edges, p.variables, p.compute_sets, p.variable_bytes,
+              p.constant_bytes, p.vertex_bytes, p.vertex_counts, p.exchange_bytes,
+              p.largest_variables, p.used_compute_sets, p.steps);
+}
+
+template <typename A>
 void Transfer(A& a, ExecutableData& e) {
   TransferAll(a, e.target, e.replicas, e.options, e.memory, e.externals, e.initial,
               e.replica_indices, e.libraries, e.states, e.fixups, e.copies, e.compute_sets,
               e.streams, e.buffers, e.host_writes, e.host_reads, e.switches, e.calls, e.library_ops,
               e.replica_copies, e.prints, e.aborts, e.instructions, e.entries, e.counters,
-              e.warnings);
+              e.warnings, e.profile, e.floating_point_register);
 }
 
 namespace {

@@ -16,6 +16,7 @@
 #include "poplar/Program.hpp"
 #include "poplar/Target.hpp"
 #include "poplar/core/LibraryOp.hpp"
+#include "profile_data.h"
 
 namespace poplar::core {
 
@@ -31,20 +32,23 @@ enum class Op : uint8_t {
   kJump,         // b: instruction
   kJumpIfZero,   // a: place of a condition, b: instruction, c: bytes of the condition
   kJumpIfNotZero,
-  kSwitch,       // a: table, c: place of the control
-  kCall,         // b: instruction
-  kReturn,       //
-  kHostCall,     // a: call
-  kLibraryOp,    // a: library op
-  kMeet,         // a: library op of all replicas
-  kReplicaCopy,  // a: replica copy
-  kPrint,        // a: print
-  kAbort,        // a: message
+  kSwitch,         // a: table, c: place of the control
+  kCall,           // b: instruction
+  kReturn,         //
+  kHostCall,       // a: call
+  kLibraryOp,      // a: library op
+  kMeet,           // a: library op of all replicas
+  kReplicaCopy,    // a: replica copy
+  kCycleStamp,     // a: place of the cycles, b: place of those to subtract or -1
+  kFloatingPoint,  // a: place of the register, b: bits to clear, c: bits to set
+  kPrint,          // a: print
+  kAbort,          // a: message
 };
 
 struct Instruction {
   Op op;
   int64_t a = -1, b = -1, c = -1;
+  uint32_t step = 0;  // of the profile
 };
 
 // A pointer to write into the state of a vertex when the engine is loaded.
@@ -59,11 +63,25 @@ struct Batch {
   uint32_t library, type;
   uint64_t states;  // place of the first
   uint64_t count, stride;
+  uint64_t first;  // number of the first in the compute set
 };
+
+// Bytes around the elements of a field, which no vertex may change.
+struct Guard {
+  uint64_t place;   // of the elements
+  uint64_t bytes;   // of the elements
+  uint64_t vertex;  // number in the compute set
+  uint32_t field;
+};
+
+constexpr uint64_t kGuardBytes = 64;
+constexpr unsigned char kGuardByte = 0xa5;
 
 struct ComputeSetCode {
   std::string name;
   std::vector<Batch> batches;
+  std::vector<uint32_t> tiles;  // of the vertices, batch after batch
+  std::vector<Guard> guards;    // of a checked program
   // Between elements that are not contiguous and buffers for them.
   CopyBlock before, after;
 };
@@ -168,6 +186,8 @@ struct ExecutableData {
   std::vector<int64_t> entries;  // of the programs
   unsigned counters = 0;
   std::vector<std::string> warnings;
+  ProfileData profile;
+  int64_t floating_point_register = -1;  // its place, if the programs use it
 };
 
 struct GraphData;

@@ -798,10 +798,10 @@ size_t Graph::getFieldSize(FieldRef field) const {
   const auto set = data_->field_sizes.find({vertex, static_cast<uint16_t>(index)});
   if (set != data_->field_sizes.end()) return set->second;
   size_t size = 0;
-  for (const core::Edge& edge : data_->edges) {
-    if (edge.vertex != vertex || edge.field != index) continue;
+  data_->ForEachEdge(vertex, [&](const core::Edge& edge) {
+    if (edge.field != index) return;
     size = edge.region < 0 ? edge.Size() : std::max<size_t>(size, edge.region + 1);
-  }
+  });
   if (size == 0) {
     throw no_size_specified("The field '" + FieldName(*data_, field) + "' has no size yet.");
   }
@@ -868,21 +868,21 @@ FieldData VertexIntrospector::getFieldInfo(StringRef name) const {
   const int field = graph_->vertices[vertex_].type->Find(name.cloneAsString());
   if (field < 0) throw unknown_field("There is no field '" + name.cloneAsString() + "'.");
   FieldData data;
-  for (const core::Edge& edge : graph_->edges) {
-    if (edge.vertex != vertex_ || edge.field != field) continue;
+  graph_->ForEachEdge(vertex_, [&](const core::Edge& edge) {
+    if (edge.field != field) return;
     if (edge.region < 0) {
       data.size_ = edge.Size();
     } else {
       data.sizes_.resize(std::max<size_t>(data.sizes_.size(), edge.region + 1));
       data.sizes_[edge.region] = edge.Size();
     }
-  }
+  });
   const Type type = graph_->vertices[vertex_].type->fields[field].type;
-  for (const core::State& state : graph_->states) {
-    if (state.vertex != vertex_ || state.field != field) continue;
+  graph_->ForEachState(vertex_, [&](const core::State& state) {
+    if (state.field != field) return;
     data.bytes_ = state.bytes;
     data.size_ = state.bytes.size() / core::SizeOf(type);
-  }
+  });
   return data;
 }
 

@@ -70,6 +70,14 @@ struct Edge {
   std::shared_ptr<const RunList> runs;
 
   uint64_t Size() const { return runs != nullptr ? runs->size() : run.count; }
+  template <typename Visit>
+  void ForEachRun(Visit visit) const {
+    if (runs == nullptr) {
+      if (run.count > 0) visit(run);
+      return;
+    }
+    for (const Run& part : runs->runs()) visit(part);
+  }
 };
 
 struct State {
@@ -85,6 +93,30 @@ struct Vertex {
   bool has_estimate = false;
   VertexPerfEstimate estimate;
   SourceLocation location;
+};
+
+// The items of each vertex, in their order: edges, or states.
+class VertexIndex {
+ public:
+  // Calls `visit` with the items of a vertex. The index is made again if items were added.
+  template <typename Item, typename Visit>
+  void ForEach(const std::vector<Item>& items, size_t vertices, uint32_t vertex, Visit visit) {
+    if (order_.size() != items.size() || first_.size() != vertices + 1) Build(items, vertices);
+    for (uint32_t i = first_[vertex]; i < first_[vertex + 1]; ++i) visit(items[order_[i]]);
+  }
+
+ private:
+  template <typename Item>
+  void Build(const std::vector<Item>& items, size_t vertices) {
+    first_.assign(vertices + 1, 0);
+    for (const Item& item : items) ++first_[item.vertex + 1];
+    for (size_t v = 1; v < first_.size(); ++v) first_[v] += first_[v - 1];
+    std::vector<uint32_t> next(first_.begin(), first_.end() - 1);
+    order_.resize(items.size());
+    for (uint32_t i = 0; i < items.size(); ++i) order_[next[items[i].vertex]++] = i;
+  }
+
+  std::vector<uint32_t> first_, order_;
 };
 
 struct ComputeSetData {
@@ -143,6 +175,20 @@ struct GraphData {
   std::unordered_map<std::string, const VertexType*> vertex_types;
   std::unordered_map<std::string, PerfEstimateFunc> estimators;
   std::map<std::pair<uint32_t, uint16_t>, size_t> field_sizes;
+  // Variables that stand for registers; null until a program uses them.
+  ViewPtr floating_point_register, seed_registers;
+
+  template <typename Visit>
+  void ForEachEdge(uint32_t vertex, Visit visit) const {
+    edge_index_.ForEach(edges, vertices.size(), vertex, visit);
+  }
+  template <typename Visit>
+  void ForEachState(uint32_t vertex, Visit visit) const {
+    state_index_.ForEach(states, vertices.size(), vertex, visit);
+  }
+
+ private:
+  mutable VertexIndex edge_index_, state_index_;
 };
 
 // `file:line ` of a place in the user's source, for messages.
@@ -166,6 +212,8 @@ enum class ProgramKind {
   kLibraryOp,
   kCollectiveOp,
   kPrint,
+  kCycleStamp,
+  kFloatingPoint,
   kNothing,
   kAbort,
 };
@@ -185,6 +233,7 @@ struct ProgramNode {
   std::string parameters;       // of the kernel
   PrintTensorFmt format;
   std::map<unsigned, unsigned> replicas;
+  unsigned clear = 0, set = 0;  // bits of the floating-point register
 };
 
 }  // namespace poplar::core

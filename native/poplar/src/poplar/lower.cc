@@ -7,6 +7,8 @@
 #include <unordered_map>
 
 #include "access.h"
+#include "cost_model.h"
+#include "engine_options.h"
 #include "executable_data.h"
 #include "graph_data.h"
 #include "target_data.h"
@@ -74,7 +76,7 @@ CopyBlock Pair(const Places& source, const Places& target, uint32_t size) {
 class Lowering {
  public:
   Lowering(const GraphData& graph, const OptionFlags& options)
-      : graph_(graph), result_(std::make_shared<ExecutableData>()) {
+      : graph_(graph), costs_(graph), result_(std::make_shared<ExecutableData>()) {
     result_->target = graph.target;
     result_->replicas = graph.replicas;
     result_->options = options;
@@ -83,7 +85,6 @@ class Lowering {
 
   std::shared_ptr<ExecutableData> Lower(const std::vector<program::Program>& programs) {
     PlaceVariables();
-    IndexEdges();
     for (const auto& stream : graph_.streams) {
       result_->streams.push_back({stream->handle, stream->kind == DataStreamType::HostToDeviceFIFO,
                                   stream->mode == ReplicatedStreamMode::BROADCAST,
@@ -110,7 +111,11 @@ class Lowering {
     for (const auto& [handle, tensor] : graph_.host_writes) AddHostAccess(handle, tensor);
     for (const auto& [handle, tensor] : graph_.host_reads) AddHostAccess(handle, tensor);
     result_->memory = Aligned(result_->memory + kPadding);
-    CheckMemory();
+    if (graph_.floating_point_register != nullptr) {
+      result_->floating_point_register =
+          static_cast<int64_t>(places_[graph_.floating_point_register->strided.var]);
+    }
+    result_->profile = std::move(*costs_.profile());
     return result_;
   }
 
@@ -146,25 +151,6 @@ class Lowering {
     const uint64_t place = Aligned(result_->memory);
     result_->memory = place + bytes + kPadding;
     return place;
-  }
-
-  void CheckMemory() const {
-    if (!Access::Data(graph_.target)->HasLimit()) return;
-    const auto option = result_->options.find("debug.allowOutOfMemory");
-    if (option != result_->options.end() && option->second == "true") return;
-    std::vector<uint64_t> bytes(graph_.target.getNumTiles(), 0);
-    for (const Variable& variable : graph_.variables) {
-      variable.tiles.ForEach(0, variable.count, [&](uint64_t begin, uint64_t end, int64_t tile) {
-        if (tile != kUnmapped) bytes[tile] += (end - begin) * SizeOf(variable.type);
-      });
-    }
-    const auto most = std::max_element(bytes.begin(), bytes.end());
-    const uint64_t limit = graph_.target.getBytesPerTile();
-    if (most == bytes.end() || *most <= limit) return;
-    throw graph_memory_allocation_error(
-        "Out of memory: Cannot fit all variable data onto one or more tiles. Tile " +
-        std::to_string(most - bytes.begin()) + ": " + std::to_string(*most) +
-        " bytes used but tiles only have " + std::to_string(limit) + " bytes of memory.");
   }
 
   void AddPlaces(const Run& run, Places* places) {
@@ -218,23 +204,6 @@ class Lowering {
 
   // ---- vertices
 
-  void IndexEdges() {
-    first_edge_.assign(graph_.vertices.size() + 1, 0);
-    first_state_.assign(graph_.vertices.size() + 1, 0);
-    Index(graph_.edges, &first_edge_, &edges_);
-    Index(graph_.states, &first_state_, &states_);
-  }
-
-  template <typename Item>
-  static void Index(const std::vector<Item>& items, std::vector<uint32_t>* first,
-                    std::vector<uint32_t>* order) {
-    for (const Item& item : items) ++(*first)[item.vertex + 1];
-    for (size_t v = 1; v < first->size(); ++v) (*first)[v] += (*first)[v - 1];
-    std::vector<uint32_t> next(first->begin(), first->end() - 1);
-    order->resize(items.size());
-    for (uint32_t i = 0; i < items.size(); ++i) (*order)[next[items[i].vertex]++] = i;
-  }
-
   [[noreturn]] void FailField(uint32_t vertex, const VertexField& field,
                               const std::string& what) const {
     const Vertex& data = graph_.vertices[vertex];
@@ -258,7 +227,7 @@ class Lowering {
   uint64_t Bind(const Edge& edge, const VertexField& field, ComputeSetCode* code) {
     const size_t size = SizeOf(field.type);
     if (edge.Size() == 0) return 0;
-    if (edge.runs == nullptr && (edge.run.stride == 1 || edge.run.count == 1)) {
+    if (!checked_ && edge.runs == nullptr && (edge.run.stride == 1 || edge.run.count == 1)) {
       CheckMapped(edge.run);
       const uint64_t place = places_[edge.run.var] + edge.run.begin * size;
       if (place % field.align == 0) return place;
@@ -269,13 +238,22 @@ class Lowering {
     } else {
       AddPlaces(edge.run, &places);
     }
-    const uint64_t buffer = Reserve(edge.Size() * size);
+    const uint64_t buffer =
+        checked_ ? ReserveGuarded(edge, size, code) : Reserve(edge.Size() * size);
     const Places contiguous = Contiguous(buffer, edge.Size(), size);
     // A vertex need not write all, so what is there comes first.
     Append(Pair(places, contiguous, static_cast<uint32_t>(size)), &code->before);
     if (field.access != FieldAccess::Read) {
       Append(Pair(contiguous, places, static_cast<uint32_t>(size)), &code->after);
     }
+    return buffer;
+  }
+
+  // A buffer between guards. The vertex is the last one that has a tile in the code.
+  uint64_t ReserveGuarded(const Edge& edge, size_t size, ComputeSetCode* code) {
+    const uint64_t bytes = edge.Size() * size;
+    const uint64_t buffer = Reserve(bytes + 2 * kGuardBytes) + kGuardBytes;
+    code->guards.push_back({buffer, bytes, code->tiles.size() - 1, edge.field});
     return buffer;
   }
 
@@ -295,30 +273,28 @@ class Lowering {
         connected[f] = true;
       }
     }
-    for (uint32_t e = first_edge_[vertex]; e < first_edge_[vertex + 1]; ++e) {
-      const Edge& edge = graph_.edges[edges_[e]];
+    graph_.ForEachEdge(vertex, [&](const Edge& edge) {
       const VertexField& field = type.fields[edge.field];
-      if (edge.region >= 0) continue;
+      if (edge.region >= 0) return;
       if (connected[edge.field]) FailField(vertex, field, "is connected twice.");
       connected[edge.field] = true;
       result_->fixups.push_back({at + field.offset, Bind(edge, field, code), false});
       if (field.form == FieldForm::Vector) {
         PutSize(at + field.offset + sizeof(void*), edge.Size());
       }
-    }
-    for (uint32_t s = first_state_[vertex]; s < first_state_[vertex + 1]; ++s) {
-      const State& state = graph_.states[states_[s]];
+    });
+    graph_.ForEachState(vertex, [&](const State& state) {
       const VertexField& field = type.fields[state.field];
       connected[state.field] = true;
       if (field.form == FieldForm::Scalar) {
         Put(at + field.offset, state.bytes.data(), state.bytes.size());
-        continue;
+        return;
       }
       const uint64_t place = ReserveState(state.bytes.size() + kPadding, kAlignment);
       Put(place, state.bytes.data(), state.bytes.size());
       result_->fixups.push_back({at + field.offset, place, true});
       PutSize(at + field.offset + sizeof(void*), state.bytes.size() / SizeOf(field.type));
-    }
+    });
     for (size_t f = 0; f < type.fields.size(); ++f) {
       if (!connected[f] && type.fields[f].access != FieldAccess::State) {
         FailField(vertex, type.fields[f], "is not connected.");
@@ -332,9 +308,8 @@ class Lowering {
     const auto size = graph_.field_sizes.find({vertex, index});
     if (size != graph_.field_sizes.end()) regions.resize(size->second, nullptr);
     bool any = size != graph_.field_sizes.end();
-    for (uint32_t e = first_edge_[vertex]; e < first_edge_[vertex + 1]; ++e) {
-      const Edge& edge = graph_.edges[edges_[e]];
-      if (edge.field != index) continue;
+    graph_.ForEachEdge(vertex, [&](const Edge& edge) {
+      if (edge.field != index) return;
       any = true;
       if (regions.size() <= static_cast<size_t>(edge.region)) {
         if (size != graph_.field_sizes.end())
@@ -343,7 +318,7 @@ class Lowering {
       }
       if (regions[edge.region] != nullptr) FailField(vertex, field, "has a region twice.");
       regions[edge.region] = &edge;
-    }
+    });
     if (!any) return;  // a list of no regions
     const bool spans = field.form == FieldForm::RegionList;
     const uint64_t step = spans ? 2 * sizeof(void*) : sizeof(void*);
@@ -369,7 +344,12 @@ class Lowering {
     throw poplar_error("A vertex type belongs to no library.");
   }
 
-  int64_t ComputeSetOf(unsigned id) {
+  struct UsedComputeSet {
+    int64_t code;
+    uint32_t step;  // of the profile
+  };
+
+  UsedComputeSet ComputeSetOf(unsigned id) {
     const auto known = compute_sets_.find(id);
     if (known != compute_sets_.end()) return known->second;
     if (id >= graph_.compute_sets.size()) {
@@ -395,11 +375,15 @@ class Lowering {
       const auto [library, number] = Numbers(type);
       const uint64_t stride = Aligned(std::max<uint64_t>(1, type->size), type->align);
       const uint64_t states = ReserveState(stride * vertices.size(), kAlignment);
-      for (size_t i = 0; i < vertices.size(); ++i)
+      const uint64_t first = code.tiles.size();
+      for (size_t i = 0; i < vertices.size(); ++i) {
+        code.tiles.push_back(static_cast<uint32_t>(graph_.vertices[vertices[i]].tile));
         FillVertex(vertices[i], states + i * stride, &code);
-      code.batches.push_back({library, number, states, vertices.size(), stride});
+      }
+      code.batches.push_back({library, number, states, vertices.size(), stride, first});
     }
-    const int64_t result = static_cast<int64_t>(result_->compute_sets.size());
+    const UsedComputeSet result{static_cast<int64_t>(result_->compute_sets.size()),
+                                AddStep(costs_.OfComputeSet(data))};
     result_->compute_sets.push_back(std::move(code));
     compute_sets_[id] = result;
     return result;
@@ -417,11 +401,10 @@ class Lowering {
   void CheckConflicts(const ComputeSetData& data) const {
     std::vector<Use> uses;
     for (const uint32_t vertex : data.vertices) {
-      for (uint32_t e = first_edge_[vertex]; e < first_edge_[vertex + 1]; ++e) {
-        const Edge& edge = graph_.edges[edges_[e]];
+      graph_.ForEachEdge(vertex, [&](const Edge& edge) {
         const VertexField& field = graph_.vertices[vertex].type->fields[edge.field];
         const bool write = field.access != FieldAccess::Read;
-        const auto add = [&](const Run& run) {
+        edge.ForEachRun([&](const Run& run) {
           if (run.stride == 1 || run.stride == -1 || run.stride == 0) {
             uses.push_back({run.var, run.Lowest(), run.Highest() + 1, vertex, edge.field, write});
             return;
@@ -429,13 +412,8 @@ class Lowering {
           for (uint64_t i = 0; i < run.count; ++i) {
             uses.push_back({run.var, run.At(i), run.At(i) + 1, vertex, edge.field, write});
           }
-        };
-        if (edge.runs != nullptr) {
-          for (const Run& run : edge.runs->runs()) add(run);
-        } else if (edge.run.count > 0) {
-          add(edge.run);
-        }
-      }
+        });
+      });
     }
     std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) {
       return std::tie(a.var, a.begin) < std::tie(b.var, b.begin);
@@ -489,6 +467,12 @@ class Lowering {
     return Here() - 1;
   }
 
+  // The number of a step in the profile.
+  uint32_t AddStep(StepProfile step) {
+    costs_.profile()->steps.push_back(std::move(step));
+    return static_cast<uint32_t>(costs_.profile()->steps.size() - 1);
+  }
+
   void GoTo(int64_t at, int64_t target) { result_->instructions[at].b = target; }
 
   int64_t AddBlock(CopyBlock block) {
@@ -530,8 +514,7 @@ class Lowering {
         for (const program::Program& child : node.children) Emit(child);
         return;
       case ProgramKind::kExecute:
-        Add({Op::kExecute, ComputeSetOf(node.number),
-             node.outputs.empty() ? -1 : PlaceOfElement(node.outputs[0])});
+        EmitExecute(node);
         for (const program::Program& op : graph_.compute_sets[node.number].ops) Emit(op);
         return;
       case ProgramKind::kCopy:
@@ -574,6 +557,13 @@ class Lowering {
         result_->prints.push_back({node.text, node.format, ArgumentOf(node.inputs[0], false)});
         Add({Op::kPrint, static_cast<int64_t>(result_->prints.size()) - 1});
         return;
+      case ProgramKind::kCycleStamp:
+        Add({Op::kCycleStamp, PlaceOfElement(node.outputs[0]),
+             node.inputs.empty() ? -1 : PlaceOfElement(node.inputs[0])});
+        return;
+      case ProgramKind::kFloatingPoint:
+        Add({Op::kFloatingPoint, PlaceOfElement(node.outputs[0]), node.clear, node.set});
+        return;
       case ProgramKind::kNothing:
         return;
       case ProgramKind::kAbort:
@@ -582,19 +572,26 @@ class Lowering {
     }
   }
 
+  void EmitExecute(const ProgramNode& node) {
+    const auto [code, step] = ComputeSetOf(node.number);
+    Add({Op::kExecute, code, node.outputs.empty() ? -1 : PlaceOfElement(node.outputs[0]), -1,
+         step});
+  }
+
   void EmitCopy(const ProgramNode& node) {
     const View& from = *Access::View(node.inputs[0]);
     const View& to = *Access::View(node.outputs[0]);
     const uint32_t size = static_cast<uint32_t>(SizeOf(from.type));
+    const uint32_t step = AddStep(costs_.OfCopy(node.name, from, to));
     if (!node.inputs[0].intersectsWith(node.outputs[0])) {
-      Add({Op::kCopy, AddBlock(Pair(PlacesOf(from), PlacesOf(to), size))});
+      Add({Op::kCopy, AddBlock(Pair(PlacesOf(from), PlacesOf(to), size)), -1, -1, step});
       return;
     }
     // All is read before it is written.
     const uint64_t count = from.NumElements();
     const Places buffer = Contiguous(Reserve(count * size), count, size);
     Add({Op::kCopy, AddBlock(Pair(PlacesOf(from), buffer, size))});
-    Add({Op::kCopy, AddBlock(Pair(buffer, PlacesOf(to), size))});
+    Add({Op::kCopy, AddBlock(Pair(buffer, PlacesOf(to), size)), -1, -1, step});
   }
 
   void EmitStream(const ProgramNode& node) {
@@ -605,7 +602,9 @@ class Lowering {
     const Places device = PlacesOf(view);
     const int64_t block =
         AddBlock(Pair(in ? host : device, in ? device : host, static_cast<uint32_t>(size)));
-    Add({in ? Op::kStreamIn : Op::kStreamOut, node.number, block});
+    const uint32_t step = AddStep(costs_.OfHostTransfer(
+        "StreamCopy", graph_.streams[node.number]->handle, view.NumElements() * size));
+    Add({in ? Op::kStreamIn : Op::kStreamOut, node.number, block, -1, step});
   }
 
   void EmitRemote(const ProgramNode& node) {
@@ -624,7 +623,9 @@ class Lowering {
       result_->calls.push_back(std::move(call));
       rows = static_cast<int64_t>(result_->calls.size()) - 1;
     }
-    Add({read ? Op::kRemoteRead : Op::kRemoteWrite, node.number, block, rows});
+    const uint32_t step = AddStep(costs_.OfHostTransfer(
+        "RemoteBufferCopy", graph_.buffers[node.number]->handle, view.NumElements() * size));
+    Add({read ? Op::kRemoteRead : Op::kRemoteWrite, node.number, block, rows, step});
   }
 
   void EmitReplicaCopy(const ProgramNode& node) {
@@ -648,7 +649,8 @@ class Lowering {
       written[target] = true;
     }
     result_->replica_copies.push_back(std::move(code));
-    Add({Op::kReplicaCopy, static_cast<int64_t>(result_->replica_copies.size()) - 1});
+    Add({Op::kReplicaCopy, static_cast<int64_t>(result_->replica_copies.size()) - 1, -1, -1,
+         AddStep(costs_.OfOp(node, true))});
   }
 
   void EmitRepeat(const ProgramNode& node) {
@@ -742,7 +744,8 @@ class Lowering {
     }
     const Op op_kind = op.collective ? Op::kMeet : Op::kLibraryOp;
     result_->library_ops.push_back(std::move(op));
-    Add({op_kind, static_cast<int64_t>(result_->library_ops.size()) - 1});
+    Add({op_kind, static_cast<int64_t>(result_->library_ops.size()) - 1, -1, -1,
+         AddStep(costs_.OfOp(node, op_kind == Op::kMeet))});
   }
 
   // An input of a library's op: a copy of it where the op writes it before it has read it all.
@@ -811,10 +814,11 @@ class Lowering {
   };
 
   const GraphData& graph_;
+  const bool checked_ = ChecksAreOn();
+  CostModel costs_;
   std::shared_ptr<ExecutableData> result_;
   std::vector<uint64_t> places_;  // of the variables
-  std::vector<uint32_t> first_edge_, edges_, first_state_, states_;
-  std::unordered_map<unsigned, int64_t> compute_sets_;
+  std::unordered_map<unsigned, UsedComputeSet> compute_sets_;
   std::vector<FunctionCode> functions_;
   std::vector<std::pair<int64_t, size_t>> calls_;
 };

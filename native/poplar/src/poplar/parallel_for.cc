@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "float_traps.h"
+
 namespace poplar::core {
 namespace {
 
@@ -80,9 +82,12 @@ void ParallelFor(size_t count, size_t grain, const std::function<void(size_t, si
     return;
   }
   std::atomic<size_t> next{0};
+  std::atomic<unsigned> status{0};
+  const unsigned before = FloatStatus();
   std::mutex mu;
   std::exception_ptr error;
   Workers::Get().Run([&] {
+    ClearFloatStatus();
     for (size_t part = next++; part < parts; part = next++) {
       try {
         work(count * part / parts, count * (part + 1) / parts);
@@ -91,7 +96,9 @@ void ParallelFor(size_t count, size_t grain, const std::function<void(size_t, si
         if (error == nullptr) error = std::current_exception();
       }
     }
+    status |= FloatStatus();
   });
+  RaiseFloatStatus(before | status);
   if (error != nullptr) std::rethrow_exception(error);
 }
 

@@ -1,15 +1,20 @@
 // Runs instructions: a replica until it meets others, and all replicas in turn.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine_data.h"
+#include "engine_options.h"
+#include "float_traps.h"
 #include "parallel_for.h"
 #include "poplar/exceptions.hpp"
 #include "print.h"
+#include "registers.h"
 
 namespace poplar::core {
 namespace {
@@ -24,11 +29,12 @@ enum class Stop {
 // One replica in a program.
 class Runner {
  public:
-  Runner(EngineData* engine, Replica* replica, int64_t entry)
+  Runner(EngineData* engine, Replica* replica, int64_t entry, bool traced)
       : engine_(*engine),
         code_(*engine->code),
         replica_(*replica),
         number_(replica_.number),
+        traced_(traced),
         memory_(replica_.space()),
         counters_(code_.counters, 0),
         at_(entry) {}
@@ -37,13 +43,18 @@ class Runner {
   int64_t at() const { return at_; }
   AddressSpace memory() const { return memory_; }
   // Goes on after a step of all replicas.
-  void Pass() { ++at_; }
+  void Pass() { Account(code_.instructions[at_++].step); }
 
   // Runs to the end or, if there are other replicas, until it exchanges data with the host or meets
   // them.
   Stop Run(bool alone) {
     while (true) {
       const Instruction& i = code_.instructions[at_++];
+      if (i.op == Op::kMeet || i.op == Op::kReplicaCopy) {
+        --at_;
+        return Stop::kMeet;
+      }
+      if (i.step != 0) Account(i.step);
       switch (i.op) {
         case Op::kCopy:
           ApplyInParallel(code_.copies[i.a], memory_, memory_);
@@ -99,8 +110,13 @@ class Runner {
           break;
         case Op::kMeet:
         case Op::kReplicaCopy:
-          --at_;
-          return Stop::kMeet;
+          break;
+        case Op::kCycleStamp:
+          StampCycles(i);
+          break;
+        case Op::kFloatingPoint:
+          SetFloatingPoint(i);
+          break;
         case Op::kPrint:
           Print(code_.prints[i.a]);
           if (!alone) return Stop::kHost;
@@ -147,9 +163,40 @@ class Runner {
     return table.otherwise;
   }
 
+  // Adds the cycles of a step.
+  void Account(uint32_t step) {
+    ExecutionProfile& profile = engine_.execution;
+    if (number_ == 0 && profile.enabled) {
+      ++profile.counts[step];
+      if (traced_ && profile.trace.size() < kMostEntries) {
+        profile.trace.push_back({step, replica_.cycles});
+      }
+    }
+    replica_.cycles += engine_.cycles[step];
+  }
+
+  void StampCycles(const Instruction& i) {
+    uint64_t cycles = replica_.cycles;
+    if (i.b >= 0) {
+      uint64_t start = 0;
+      std::memcpy(&start, memory_.At(i.b), sizeof start);
+      cycles = std::max<uint64_t>(1, cycles - start);
+    }
+    std::memcpy(memory_.At(i.a), &cycles, sizeof cycles);
+  }
+
+  void SetFloatingPoint(const Instruction& i) {
+    unsigned bits = 0;
+    std::memcpy(&bits, memory_.At(i.a), sizeof bits);
+    bits = (bits & ~static_cast<unsigned>(i.b)) | static_cast<unsigned>(i.c);
+    std::memcpy(memory_.At(i.a), &bits, sizeof bits);
+    replica_.floating_point = bits;
+  }
+
   void Execute(const ComputeSetCode& code, int64_t exit_code) {
     if (!code.before.empty()) ApplyInParallel(code.before, memory_, memory_);
     std::atomic<bool> success{true};
+    const unsigned traps = replica_.floating_point & kTraps;
     for (const Batch& batch : code.batches) {
       const VertexType& type = code_.libraries[batch.library]->types()[batch.type];
       char* states = replica_.states->data() + batch.states;
@@ -157,14 +204,55 @@ class Runner {
           type.kind == VertexKind::MultiVertex ? kWorkers : 1;  // of one vertex, in order
       ParallelFor(batch.count, kVerticesOfAThread, [&](size_t begin, size_t end) {
         bool all = true;
-        for (size_t v = begin; v < end; ++v) {
-          for (unsigned w = 0; w < workers; ++w) all &= type.run(states + v * batch.stride, w);
+        size_t v = begin;
+        try {
+          if (traps != 0) ClearFloatStatus();
+          for (; v < end; ++v) {
+            for (unsigned w = 0; w < workers; ++w) all &= type.run(states + v * batch.stride, w);
+            if (traps != 0 && (FloatStatus() & traps) != 0) break;
+          }
+        } catch (const std::exception& error) {
+          throw application_runtime_error(NameOf(code, batch, v) + " threw: " + error.what());
+        } catch (...) {
+          throw application_runtime_error(NameOf(code, batch, v) + " threw an exception.");
+        }
+        if (v < end) {
+          throw application_runtime_error(NameOf(code, batch, v) + " had " +
+                                          TrapText(FloatStatus() & traps) + ".");
         }
         if (!all) success = false;
       });
     }
+    CheckGuards(code);
     if (!code.after.empty()) ApplyInParallel(code.after, memory_, memory_);
     if (exit_code >= 0) *memory_.At(exit_code) = success;
+  }
+
+  // A vertex, for messages.
+  std::string NameOf(const ComputeSetCode& code, const Batch& batch, size_t vertex) const {
+    return "Vertex '" + code_.libraries[batch.library]->types()[batch.type].name + "' (number " +
+           std::to_string(batch.first + vertex) + ") on tile " +
+           std::to_string(code.tiles[batch.first + vertex]) + " in compute set '" + code.name + "'";
+  }
+
+  // Throws if a vertex has written outside of a field.
+  void CheckGuards(const ComputeSetCode& code) const {
+    const auto changed = [](const char* bytes) {
+      return std::any_of(bytes, bytes + kGuardBytes,
+                         [](char byte) { return static_cast<unsigned char>(byte) != kGuardByte; });
+    };
+    for (const Guard& guard : code.guards) {
+      const char* const begin = memory_.At(static_cast<int64_t>(guard.place));
+      const bool before = changed(begin - kGuardBytes);
+      if (!before && !changed(begin + guard.bytes)) continue;
+      auto batch = code.batches.begin();
+      while (guard.vertex >= batch->first + batch->count) ++batch;
+      const VertexType& type = code_.libraries[batch->library]->types()[batch->type];
+      throw application_runtime_error(NameOf(code, *batch, guard.vertex - batch->first) +
+                                      " wrote " + (before ? "before the begin" : "behind the end") +
+                                      " of its field '" + type.fields[guard.field].name +
+                                      "', which has " + std::to_string(guard.bytes) + " bytes.");
+    }
   }
 
   void StreamIn(const Instruction& i) {
@@ -230,7 +318,13 @@ class Runner {
     std::vector<void*> outputs;
     Before(op.inputs, &inputs);
     Before(op.outputs, &outputs);
+    const unsigned traps = replica_.floating_point & kTraps;
+    if (traps != 0) ClearFloatStatus();
     replica_.kernels[index]->run(inputs, outputs);
+    if ((FloatStatus() & traps) != 0) {
+      throw application_runtime_error("The op '" + op.spec.name + "' (" + op.name + ") had " +
+                                      TrapText(FloatStatus() & traps) + ".");
+    }
     After(op.outputs);
   }
 
@@ -244,11 +338,14 @@ class Runner {
 
   static constexpr unsigned kWorkers = 6;
   static constexpr size_t kVerticesOfAThread = 64;
+  // Steps in a trace.
+  static constexpr size_t kMostEntries = 200000;
 
   EngineData& engine_;
   const ExecutableData& code_;
   Replica& replica_;
   const unsigned number_;
+  const bool traced_;
   const AddressSpace memory_;
   std::vector<int64_t> counters_, returns_;
   int64_t at_;
@@ -314,12 +411,23 @@ bool RunToMeeting(std::vector<Runner>* runners) {
 
 }  // namespace
 
-void RunProgram(EngineData* engine, int64_t entry) {
+void RunProgram(EngineData* engine, unsigned program, const std::string& name) {
+  ExecutionProfile& profile = engine->execution;
+  const uint64_t from = engine->replicas[0].cycles;
+  const bool traced =
+      profile.enabled && profile.number_of_runs < RunsInProfile(engine->code->options);
+  if (traced) profile.runs.push_back({program, name, from, from, profile.trace.size(), 0});
   std::vector<Runner> runners;
   runners.reserve(engine->replicas.size());
-  for (Replica& replica : engine->replicas) runners.emplace_back(engine, &replica, entry);
+  for (Replica& replica : engine->replicas) {
+    runners.emplace_back(engine, &replica, engine->code->entries[program], traced);
+  }
   while (!RunToMeeting(&runners)) Meet(*engine, &runners);
   for (HostStream& stream : engine->streams) stream.InvalidatePrefetched();
+  ++profile.number_of_runs;
+  if (!traced) return;
+  profile.runs.back().to = engine->replicas[0].cycles;
+  profile.runs.back().entries = profile.trace.size() - profile.runs.back().first_entry;
 }
 
 }  // namespace poplar::core

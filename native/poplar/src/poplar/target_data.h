@@ -17,6 +17,7 @@ struct Chip {
   unsigned float_vector_width, half_vector_width;
   unsigned tiles_per_bus, link_domain;
   unsigned vertex_launch_cycles, compute_set_cycles, exchange_overhead;
+  double host_bandwidth, collective_bandwidth;  // bytes/s of an IPU
 };
 
 // The chip of an architecture ("ipu2"), or null.
