@@ -1,7 +1,11 @@
-"""Random programs whose replicas have equal values and values that differ."""
+"""Random programs whose replicas have equal values and values that differ.
+
+As a script of several instances, runs the programs of some seeds, and reports their results.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -12,6 +16,7 @@ from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import all_to_all_op, cross_replica_ops, reduce_scatter_op, replication_ops
+from tests.support.processes import instances
 from tests.support.programs import replicas as replica_helpers
 
 ROWS, COLUMNS = 8, 4
@@ -163,9 +168,24 @@ def run(seed: int, replicas: int) -> list[np.ndarray]:
         The values of all replicas in each iteration, and the variables at the end.
     """
     replica_helpers.configure(replicas)
+    return run_some(seed, replicas, range(replicas))
+
+
+def run_some(seed: int, replicas: int, own: range) -> list[np.ndarray]:
+    """Runs the random program of a seed on a device that has been configured.
+
+    Args:
+        seed: chooses the program.
+        replicas: how many in all processes.
+        own: those of this process.
+
+    Returns:
+        As `run`, of the replicas of this process.
+    """
     utils.reset_ipu_seed(seed + 1)
     random = np.random.default_rng(seed)
     data = random.normal(size=(64, ROWS, COLUMNS)).astype(np.float32)
+    data = data[[i for i in range(len(data)) if i % replicas in own]]
     strategy = ipu_strategy.IPUStrategy()
     with strategy.scope():
         infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices(data).repeat())
@@ -192,3 +212,23 @@ def run(seed: int, replicas: int) -> list[np.ndarray]:
             strategy.run(program, [tf.fill((ROWS, COLUMNS), 0.1 * launch)])
             results.append(np.asarray(outfeed.dequeue()))
         return [*results, *(variable.numpy() for variable in variables)]
+
+
+def main(first: str, last: str) -> None:
+    """Runs the programs of some seeds in an instance.
+
+    Args:
+        first: the first seed.
+        last: the seed after the last one.
+    """
+    me = instances.join()
+    instances.configure(me)
+    count = me.total_replicas // me.count
+    own = range(me.index * count, (me.index + 1) * count)
+    for seed in range(int(first), int(last)):
+        results = run_some(seed, me.total_replicas, own)
+        instances.report(**{f"result {i}": result for i, result in enumerate(results)})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

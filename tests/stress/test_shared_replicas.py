@@ -15,6 +15,7 @@ from tensorflow_ipu.keras_layers.pipelining.stage_scope import PipelineStage
 from tensorflow_ipu.planner.schedule.description import PipelineSchedule
 from tests.stress import keras_zoo, popxl_replica_programs, replica_programs
 from tests.support.models import keras_models
+from tests.support.processes import instances
 
 SWITCH = "TENSORFLOW_IPU_REPLICAS_SHARE"
 AT_ONCE = "TENSORFLOW_IPU_REPLICAS_AT_ONCE"
@@ -51,6 +52,22 @@ def test_random_programs_have_bits_of_unshared(
     replicas = REPLICAS[program % len(REPLICAS)]
     at_once = 1 + program // len(REPLICAS) % 2
     _check(lambda: replica_programs.run(program, replicas), replicas, at_once, monkeypatch)
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_instances_have_bits_of_unshared(at_once: int) -> None:
+    words = ["-m", "tests.stress.replica_programs", "0", "20"]
+    (one,) = instances.run(words, 1, 4, {SWITCH: "0", AT_ONCE: "4"})
+    outcomes = instances.run(words, 2, 4, {SWITCH: "1", AT_ONCE: str(at_once)})
+    for expected, *found in zip(one.reports, *(outcome.reports for outcome in outcomes)):
+        # Two launches, with a row for each replica; then variables, of which the first replica of
+        # each process has its own.
+        for launch in ("result 0", "result 1"):
+            joined = np.concatenate([results[launch] for results in found], axis=1)
+            assert joined.tobytes() == expected[launch].tobytes()
+        for name in sorted(expected)[2:]:
+            assert found[0][name].tobytes() == expected[name].tobytes()
 
 
 def test_popxl_programs_have_bits_of_unshared(
