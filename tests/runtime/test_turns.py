@@ -154,13 +154,14 @@ def test_collectives_equal_those_without_turns(at_once, monkeypatch):
     np.testing.assert_array_equal(expected[-1][5].ravel(), sum_in_order(parts, tf.float32))
 
 
-def test_replica_ahead_finds_its_elements(ends_in_time):
+@pytest.mark.parametrize("depth", [1, 3])
+def test_replica_ahead_finds_its_elements(depth, ends_in_time):
     """Replica 0 takes all of its elements before the other takes any: it has an accumulator."""
     replicas.configure(2)
     strategy, mini_batches, size = ipu_strategy.IPUStrategy(), 20, 65536
     numbers = tf.data.Dataset.range(2 * mini_batches, output_type=tf.float32)
     with strategy.scope():
-        infeed = IPUInfeedQueue(numbers.map(lambda x: tf.fill([size], x)), prefetch_depth=3)
+        infeed = IPUInfeedQueue(numbers.map(lambda x: tf.fill([size], x)), prefetch_depth=depth)
 
         def body(total: tf.Tensor, element: tf.Tensor) -> tf.Tensor:
             kept = Accumulator([mini_batches, size], tf.float32, "kept").add(
@@ -187,3 +188,41 @@ def test_replica_ahead_finds_its_elements(ends_in_time):
         first, second = strategy.run(program)
     assert first == sum(range(0, 2 * mini_batches, 2))
     assert second == sum(range(1, 2 * mini_batches, 2))
+
+
+@pytest.mark.parametrize(("count", "at_once"), [(4, 1), (8, 2), (8, 3), (2, 2)])
+def test_many_launches_with_random_delays_end(count, at_once, ends_in_time, monkeypatch):
+    """Loops of random length stand before all that replicas wait for."""
+    monkeypatch.setenv(AT_ONCE, str(at_once))
+    replicas.configure(count)
+    strategy, launches, steps = ipu_strategy.IPUStrategy(), 60, 3
+    numbers = tf.data.Dataset.range(launches * steps * count, output_type=tf.int32)
+    with strategy.scope():
+        # One that replicas share, and one that each has.
+        shared = tf.Variable(tf.zeros([500], tf.int32))
+        own = tf.Variable(tf.zeros([20_000], tf.int32))
+        infeed = IPUInfeedQueue(numbers.map(lambda x: tf.fill([20_000], x)), prefetch_depth=2)
+
+        def late(value: tf.Tensor) -> tf.Tensor:
+            rounds = tf.random.uniform([], 0, 40, tf.int32)
+            condition = lambda i, _: i < rounds  # noqa: E731
+            return tf.while_loop(condition, lambda i, v: (i + 1, v + v - v), [0, value])[1]
+
+        def body(element: tf.Tensor) -> tf.Operation:
+            total = cross_replica_sum(late(element)[:500])
+            shared.assign_add(total)
+            # Even replicas first add two.
+            own.assign_add(late(own * 0 + 2 - replication_ops.replication_index() % 2))
+            with tf.control_dependencies([late(shared.read_value())]):
+                one = tf.minimum(cross_replica_sum(late(own[0])), 1)
+            return tf.group(own.assign_sub(tf.fill([20_000], one)))
+
+        @tf.function(jit_compile=True)
+        def program() -> None:
+            loops.repeat(steps, body, [], infeed)
+
+        infeed.initializer  # noqa: B018 - runs it
+        for _ in range(launches):
+            strategy.run(program)
+    np.testing.assert_array_equal(shared, sum(range(launches * steps * count)))
+    np.testing.assert_array_equal(own, launches * steps)

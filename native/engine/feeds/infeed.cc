@@ -109,7 +109,10 @@ Status Infeed::Prepare(const InfeedReader& reader) {
     held_bytes_ = 0;
     AlignLanes();
   }
-  held_bytes_ = std::max(held_bytes_, reader.held_bytes);
+  if (reader.held_bytes > held_bytes_) {
+    held_bytes_ = reader.held_bytes;
+    if (reader_waits_) room_.notify_one();
+  }
   return tensorflow::OkStatus();
 }
 
