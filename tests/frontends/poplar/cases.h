@@ -105,6 +105,7 @@ class Case {
   void readInput() {
     std::string text;
     while (std::getline(std::cin, text)) {
+      if (text.empty()) continue;
       std::istringstream stream(text);
       std::string kind, name;
       stream >> kind >> name;

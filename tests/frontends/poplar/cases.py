@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,13 +81,3 @@ def random_array(*shape: int, seed: int = 0, dtype: str = "float32") -> np.ndarr
         dtype: the type.
     """
     return np.random.default_rng(seed).normal(size=shape).astype(dtype)
-
-
-def cases_of(program: Path) -> list[str]:
-    """Returns the names in the table of cases of a source.
-
-    Args:
-        program: the source.
-    """
-    table = program.read_text(encoding="utf-8").split("const Cases cases = {")[1]
-    return [part.split('"')[0] for part in table.split('{"')[1:]]

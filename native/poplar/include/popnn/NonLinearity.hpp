@@ -4,6 +4,7 @@
 
 #include <poplar/DebugContext.hpp>
 #include <poplar/Graph.hpp>
+#include <poplar/GraphElements.hpp>
 #include <poplar/Program.hpp>
 #include <poplar/Tensor.hpp>
 #include <popnn/NonLinearityDef.hpp>
@@ -27,11 +28,23 @@ void nonLinearityInPlace(poplar::Graph &graph, NonLinearityType nonLinearityType
                          float &nonLinearityScaling, poplar::program::Sequence &prog,
                          const poplar::DebugContext &debugContext = {});
 
+/// The same as a part of a compute set.
+void nonLinearityInPlace(poplar::Graph &graph, NonLinearityType nonLinearityType, poplar::Tensor t,
+                         poplar::ComputeSet &cs, const poplar::DebugContext &debugContext = {});
+void nonLinearityInPlace(poplar::Graph &graph, NonLinearityType nonLinearityType, poplar::Tensor t,
+                         float &nonLinearityScaling, poplar::ComputeSet &cs,
+                         const poplar::DebugContext &debugContext = {});
+
 /// The gradient of the input, from that of the result and `act`: the result, but for GELU, GELU_ERF
 /// and SWISH the input.
 poplar::Tensor nonLinearityInputGradient(poplar::Graph &graph, NonLinearityType nonLinearityType,
                                          poplar::Tensor act, poplar::Tensor outGradient,
                                          poplar::program::Sequence &prog,
+                                         const poplar::DebugContext &debugContext = {});
+
+poplar::Tensor nonLinearityInputGradient(poplar::Graph &graph, NonLinearityType nonLinearityType,
+                                         poplar::Tensor act, poplar::Tensor outGradient,
+                                         poplar::ComputeSet &cs,
                                          const poplar::DebugContext &debugContext = {});
 
 #define POPNN_DECLARE_NONLINEARITY(NAME)                                                       \

@@ -18,6 +18,7 @@
 
 namespace popnn {
 
+using poplar::ComputeSet;
 using poplar::DebugContext;
 using poplar::Graph;
 using poplar::Tensor;
@@ -162,6 +163,17 @@ void Add(const CallSite& site, NonLinearityType type, const Tensor& in, const Te
            {out}, KernelAliasing::SameTensor);
 }
 
+Tensor AddGradient(const CallSite& site, NonLinearityType type, const Tensor& act,
+                   const Tensor& gradient, Sequence& prog) {
+  site.CheckFloating("act", act);
+  site.CheckShape("outGradient", gradient, act.shape());
+  if (IsSoftmax(type)) CheckRows(site, act);
+  const Tensor out = site.NewLike(gradient.elementType(), gradient, "gradient");
+  site.Add(prog, "popnn::nonLinearityInputGradient",
+           Attributes().Set("type", static_cast<int>(type)), {act, gradient}, {out});
+  return out;
+}
+
 Tensor Apply(const char* function, Graph& graph, NonLinearityType type, const Tensor& t,
              Sequence& prog, const DebugContext& debug) {
   const CallSite site(function, graph, debug);
@@ -215,14 +227,32 @@ void nonLinearityInPlace(Graph& graph, NonLinearityType nonLinearityType, Tensor
 Tensor nonLinearityInputGradient(Graph& graph, NonLinearityType nonLinearityType, Tensor act,
                                  Tensor outGradient, Sequence& prog,
                                  const DebugContext& debugContext) {
-  const CallSite site("popnn::nonLinearityInputGradient", graph, debugContext);
-  site.CheckFloating("act", act);
-  site.CheckShape("outGradient", outGradient, act.shape());
-  if (IsSoftmax(nonLinearityType)) CheckRows(site, act);
-  const Tensor out = site.NewLike(outGradient.elementType(), outGradient, "gradient");
-  site.Add(prog, "popnn::nonLinearityInputGradient",
-           Attributes().Set("type", static_cast<int>(nonLinearityType)), {act, outGradient}, {out});
+  return AddGradient(CallSite("popnn::nonLinearityInputGradient", graph, debugContext),
+                     nonLinearityType, act, outGradient, prog);
+}
+
+Tensor nonLinearityInputGradient(Graph& graph, NonLinearityType nonLinearityType, Tensor act,
+                                 Tensor outGradient, ComputeSet& cs,
+                                 const DebugContext& debugContext) {
+  Sequence op;
+  const Tensor out = AddGradient(CallSite("popnn::nonLinearityInputGradient", graph, debugContext),
+                                 nonLinearityType, act, outGradient, op);
+  poplar::core::addToComputeSet(graph, cs, op);
   return out;
+}
+
+void nonLinearityInPlace(Graph& graph, NonLinearityType nonLinearityType, Tensor t, ComputeSet& cs,
+                         const DebugContext& debugContext) {
+  Sequence op;
+  nonLinearityInPlace(graph, nonLinearityType, t, op, debugContext);
+  poplar::core::addToComputeSet(graph, cs, op);
+}
+
+void nonLinearityInPlace(Graph& graph, NonLinearityType nonLinearityType, Tensor t,
+                         float& nonLinearityScaling, ComputeSet& cs,
+                         const DebugContext& debugContext) {
+  nonLinearityScaling = ScaleOf(nonLinearityType);
+  nonLinearityInPlace(graph, nonLinearityType, t, cs, debugContext);
 }
 
 #define POPNN_DEFINE_NONLINEARITY(NAME, TYPE)                                                    \

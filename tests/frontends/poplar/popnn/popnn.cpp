@@ -41,6 +41,20 @@ void nonLinearity(Case &c) {
                       "V<popnn::NonLinearityType::" + c.word("kind") + ">");
 }
 
+// As parts of one compute set.
+void computeSet(Case &c) {
+  const popnn::NonLinearityType kind = kindOf(c);
+  const Tensor x = c.in("x"), dy = c.in("dy");
+  const Tensor y = c.graph.clone(x);
+  c.prog.add(Copy(x, y));
+  ComputeSet cs = c.graph.addComputeSet("cs"), second = c.graph.addComputeSet("second");
+  popnn::nonLinearityInPlace(c.graph, kind, y, cs);
+  c.out("dx", popnn::nonLinearityInputGradient(c.graph, kind, y, dy, second));
+  c.prog.add(Execute(cs));
+  c.prog.add(Execute(second));
+  c.out("y", y);
+}
+
 using New = Tensor (*)(Graph &, Tensor, Sequence &, const DebugContext &);
 using InPlace = void (*)(Graph &, Tensor, float &, Sequence &, const DebugContext &);
 
@@ -150,6 +164,7 @@ void pool(Case &c) {
 
 const Cases cases = {
     {"nonLinearity", nonLinearity},
+    {"computeSet", computeSet},
     {"shortcuts", shortcuts},
     {"spatialSoftmax", spatialSoftmax},
     {"loss", loss},

@@ -52,6 +52,14 @@ def test_halves_are_rounded_once(run: Run, kind: str) -> None:
     assert results["dx"].dtype == np.float16
 
 
+def test_compute_sets_run_non_linearities(run: Run) -> None:
+    inputs = {"x": random_array(3, 5), "dy": random_array(3, 5, seed=1)}
+    results = run("computeSet", inputs, kind="TANH")
+    expected = run("nonLinearity", inputs, kind="TANH")
+    np.testing.assert_array_equal(results["y"], expected["y"])
+    np.testing.assert_array_equal(results["dx"], expected["dx"])
+
+
 def test_shortcuts_equal_their_kinds(run: Run) -> None:
     x = random_array(3, 5)
     results = run("shortcuts", {"x": x})
