@@ -1,0 +1,16 @@
+// The op Add.
+#ifndef popart_op_add_hpp
+#define popart_op_add_hpp
+
+#include <popart/op/elementwise.hpp>
+
+namespace popart {
+
+class AddOp : public ElementWiseBinaryOp {
+ public:
+  using ElementWiseBinaryOp::ElementWiseBinaryOp;
+};
+
+}  // namespace popart
+
+#endif  // popart_op_add_hpp

@@ -1,0 +1,23 @@
+// The op Dropout.
+#ifndef popart_op_dropout_hpp
+#define popart_op_dropout_hpp
+
+#include <popart/op.hpp>
+
+namespace popart {
+
+class DropoutBaseOp : public Op {
+ public:
+  using Op::Op;
+  static InIndex getInIndex() { return 0; }
+  static OutIndex getOutIndex() { return 0; }
+};
+
+class DropoutOp : public DropoutBaseOp {
+ public:
+  using DropoutBaseOp::DropoutBaseOp;
+};
+
+}  // namespace popart
+
+#endif  // popart_op_dropout_hpp

@@ -1,0 +1,19 @@
+// The op Gather.
+#ifndef popart_op_gather_hpp
+#define popart_op_gather_hpp
+
+#include <popart/op.hpp>
+
+namespace popart {
+
+class GatherOp : public Op {
+ public:
+  using Op::Op;
+  static InIndex dataInIndex() { return 0; }
+  static InIndex indicesInIndex() { return 1; }
+  static OutIndex outIndex() { return 0; }
+};
+
+}  // namespace popart
+
+#endif  // popart_op_gather_hpp

@@ -1,0 +1,18 @@
+// The op Loop.
+#ifndef popart_op_loop_hpp
+#define popart_op_loop_hpp
+
+#include <popart/op.hpp>
+
+namespace popart {
+
+class LoopOp : public Op {
+ public:
+  using Op::Op;
+  static InIndex getMaximumTripCountInIndex() { return 0; }
+  static InIndex getTerminationConditionInIndex() { return 1; }
+};
+
+}  // namespace popart
+
+#endif  // popart_op_loop_hpp

@@ -1,0 +1,16 @@
+// The op Neg.
+#ifndef popart_op_negate_hpp
+#define popart_op_negate_hpp
+
+#include <popart/op/elementwise.hpp>
+
+namespace popart {
+
+class NegateOp : public ElementWiseUnaryOp {
+ public:
+  using ElementWiseUnaryOp::ElementWiseUnaryOp;
+};
+
+}  // namespace popart
+
+#endif  // popart_op_negate_hpp

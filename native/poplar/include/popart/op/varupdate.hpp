@@ -1,0 +1,24 @@
+// Ops that update variables.
+#ifndef popart_op_varupdate_hpp
+#define popart_op_varupdate_hpp
+
+#include <popart/op.hpp>
+
+namespace popart {
+
+class VarUpdateOp : public Op {
+ public:
+  using Op::Op;
+  static InIndex getVarToUpdateInIndex() { return 0; }
+  static OutIndex getUpdatedVarOutIndex() { return 0; }
+};
+
+class VarUpdateWithUpdaterOp : public VarUpdateOp {
+ public:
+  using VarUpdateOp::VarUpdateOp;
+  static InIndex getUpdaterInIndex() { return 1; }
+};
+
+}  // namespace popart
+
+#endif  // popart_op_varupdate_hpp
