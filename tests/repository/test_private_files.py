@@ -178,6 +178,7 @@ _ELSEWHERE = {
     # Files that the user names or the compiler reads, and a cache that the compiler writes.
     *(f"tensorflow_ipu/frontends/poplar/popc.py {name}" for name in ("mkdir", "copyfile")),
     *(f"tensorflow_ipu/frontends/poplar/popc.py {name}" for name in ("os.replace", "write_text")),
+    *(f"tensorflow_ipu/frontends/cpp_ops/binding.py {name}" for name in ("mkdir", "os.replace")),
     "tensorflow_ipu/compiler/store.py os.open",  # the lock of the executable cache, mode 0600
     "tensorflow_ipu/cli/console.py os.open",  # the null device
     "tensorflow_ipu/serving/application_compile_op.py mkstemp",  # a name of its own, mode 0600

@@ -11,6 +11,14 @@ class popart_internal_exception(popart_exception):  # noqa: N801
     """An internal condition of PopART does not hold."""
 
 
+class popart_runtime_error(popart_exception):  # noqa: N801
+    """A session is not in the state that a call requires."""
+
+
+class poplibs_exception(Exception):  # noqa: N801
+    """The libraries of the device refuse an operation."""
+
+
 class poplar_exception(Exception):  # noqa: N801
     """The device refuses a program or an option."""
 

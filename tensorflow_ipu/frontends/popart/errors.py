@@ -10,9 +10,11 @@ from tensorflow_ipu.frontends.common.enums import RecoveryAction
 from tensorflow_ipu.frontends.common.errors import (
     popart_exception,
     popart_internal_exception,
+    popart_runtime_error,
     poplar_application_runtime_error,
     poplar_exception,
     poplar_runtime_error,
+    poplibs_exception,
 )
 
 __all__ = [
@@ -30,14 +32,6 @@ __all__ = [
     "popart_internal_exception",
     "popart_runtime_error",
 ]
-
-
-class popart_runtime_error(popart_exception):
-    """A session is not in the state that a call requires."""
-
-
-class poplibs_exception(Exception):
-    """The libraries of the device refuse an operation."""
 
 
 class poplar_system_runtime_error(poplar_runtime_error):

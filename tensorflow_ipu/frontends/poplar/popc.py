@@ -127,13 +127,13 @@ def cached(options: Options) -> Path:
         key.update(_preprocessed(source, options.flags).encode())
     for header in sorted((sdk.folder() / "include" / "poplar" / "core").glob("*.hpp")):
         key.update(header.read_bytes())
-    path = _cache() / f"{key.hexdigest()[:32]}.gp"
+    path = cache() / f"{key.hexdigest()[:32]}.gp"
     if not path.exists():
         compile_codelets(options, path)
     return path
 
 
-def _cache() -> Path:
+def cache() -> Path:
     """Returns the folder in which compiled codelets are kept."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "tensorflow_ipu" / "codelets"

@@ -41,14 +41,19 @@ def variables(environment: Mapping[str, str]) -> dict[str, str]:
         "CMAKE_PREFIX_PATH": sdk / "cmake",
         "PATH": commands,
     }
-    result = {name: _before(environment.get(name, ""), str(path)) for name, path in paths.items()}
+    result = {name: before(environment.get(name, ""), str(path)) for name, path in paths.items()}
     result["POPLAR_SDK_ENABLED"] = str(sdk)
     result["TENSORFLOW_IPU_POPC"] = str(commands / "popc")
     return result
 
 
-def _before(paths: str, path: str) -> str:
-    """Returns a list of paths with one more in front, once."""
+def before(paths: str, path: str) -> str:
+    """Returns a list of paths with one more in front, once.
+
+    Args:
+        paths: the paths, with colons between them.
+        path: the path that comes first.
+    """
     others = [other for other in paths.split(":") if other and other != path]
     return ":".join([path, *others])
 

@@ -270,7 +270,7 @@ class BuilderCore(Annotations):
         for value in attributes.values():
             _check_custom(value)
         context = as_context(name)
-        return self.add_node(opName, domain, 1, inputs, numOutputs, attributes, context)
+        return self.add_node(opName, domain, opVersion, inputs, numOutputs, attributes, context)
 
     def checkpointOutput(self, nodeOutputNames: Iterable[str]) -> list[str]:
         """Keeps tensors for the backward pass, where others are computed again.

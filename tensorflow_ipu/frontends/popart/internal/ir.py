@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 from tensorflow_ipu.frontends.common.enums import *  # noqa: F403 - all of them
+from tensorflow_ipu.frontends.cpp_ops import binding
 from tensorflow_ipu.frontends.popart.dataflow import AnchorReturnType as AnchorReturnType
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow as DataFlow
 from tensorflow_ipu.frontends.popart.dataflow import InputSettings as InputSettings
@@ -82,3 +84,10 @@ def _classes(table: dict[str, str]) -> dict[str, type]:
 
 #: Classes of ops for `isinstance` in hooks; `exchange` has those of data movement.
 op = SimpleNamespace(**_classes(_TYPES), exchange=SimpleNamespace(**_classes(_EXCHANGE_TYPES)))
+
+
+def __getattr__(name: str) -> Any:
+    # Only bindings of operations need the compiled module.
+    if name in binding.NAMES:
+        return getattr(binding.load(), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

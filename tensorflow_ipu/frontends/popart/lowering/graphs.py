@@ -25,6 +25,7 @@ from tensorflow_ipu.frontends.popart.ops import (
     elementwise,
     images,
     indexing,
+    libraries,
     linear,
     losses,
     movement,
@@ -50,6 +51,7 @@ _FAMILIES = (
     elementwise,
     images,
     indexing,
+    libraries,
     linear,
     losses,
     movement,
@@ -511,7 +513,9 @@ def _attributes(kind: RegisteredOp, node: onnx.NodeProto) -> dict[str, Any]:
     Raises:
         popart_exception: If there is one that it does not take.
     """
-    found = {}
+    found: dict[str, Any] = {}
+    if kind.reads_node:
+        return found
     for attribute in node.attribute:
         if attribute.name.startswith(_ANNOTATION) or attribute.name == "consumed_inputs":
             continue

@@ -45,6 +45,7 @@ class RegisteredOp:
         folds: Whether it is computed on the host if its inputs are constants.
         of_shapes: Whether it is a function of shapes alone, and so always computed on the host.
         takes_context: Whether `compute` takes `context`, the interface of the session.
+        reads_node: Whether `compute` reads the attributes from the node of `context`.
     """
 
     domain: str
@@ -56,6 +57,7 @@ class RegisteredOp:
     folds: bool = False
     of_shapes: bool = False
     takes_context: bool = False
+    reads_node: bool = False
 
     def __repr__(self) -> str:
         return f"RegisteredOp({self.domain or 'ai.onnx'}.{self.type}:{self.since})"
@@ -90,6 +92,8 @@ class RegisteredOp:
 
 # By domain and type.
 _REGISTRY: OpRegistry[tuple[str, str], RegisteredOp] = OpRegistry()
+# Find records of ops that are not in the registry, by domain, type and version.
+_FINDERS: list[Callable[[str, str, int], RegisteredOp | None]] = []
 
 
 def op(
@@ -147,6 +151,15 @@ def carry_on(type_: str, versions: Iterable[int], folds: bool | None = None) -> 
         _REGISTRY.add(key, record, version)
 
 
+def add_finder(finder: Callable[[str, str, int], RegisteredOp | None]) -> None:
+    """Adds a source of ops that are not in the registry.
+
+    Args:
+        finder: takes domain, type and version; returns the record of the op, or None.
+    """
+    _FINDERS.append(finder)
+
+
 def replace(domain: str, type_: str, compute: Compute) -> None:
     """Registers an op for all versions of a domain, in place of an earlier one.
 
@@ -172,11 +185,14 @@ def find(domain: str, type_: str, version: int) -> RegisteredOp:
     """
     key = ("" if domain == "ai.onnx" else domain, type_)
     found = _REGISTRY.find(key, version)
+    for finder in () if found else _FINDERS:
+        found = found or finder(*key, version)
     if found is None:
         known = sorted(_REGISTRY.versions(key))
         raise popart_exception(
             f"No op {domain or 'ai.onnx'}.{type_} of opset {version} is supported"
-            f"{f': there are versions {known}' if known else ''}."
+            f"{f': there are versions {known}' if known else ''}. No class for "
+            f"{domain or 'ai.onnx'}.{type_}:{version}: if a library has it, load the library first."
         )
     return found
 

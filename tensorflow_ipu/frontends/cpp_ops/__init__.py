@@ -1,0 +1,1 @@
+"""Operations of PopART and PopXL that users bring in C++ libraries."""
