@@ -27,7 +27,16 @@ The rest of the package knows nothing of PopXL.
 """
 
 from tensorflow_ipu.frontends.common import errors
-from tensorflow_ipu.frontends.popxl import context, dtypes, ops, tensor, transforms, utils
+from tensorflow_ipu.frontends.cpp_ops import binding as _binding
+from tensorflow_ipu.frontends.popxl import (
+    context,
+    dtypes,
+    libraries,
+    ops,
+    tensor,
+    transforms,
+    utils,
+)
 from tensorflow_ipu.frontends.popxl.context import (
     debug_context_frame_offset,
     gcg,
@@ -100,3 +109,5 @@ from tensorflow_ipu.frontends.popxl.tensor_location import (
     TensorStorage,
     TileSet,
 )
+
+_binding.enable()

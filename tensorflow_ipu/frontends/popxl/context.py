@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorflow_ipu.frontends.common import user_frames
 from tensorflow_ipu.frontends.popxl.core import scopes
+from tensorflow_ipu.frontends.popxl.core.kinds import function
 from tensorflow_ipu.frontends.popxl.tensor_location import ExecutionContext
 
 if TYPE_CHECKING:
@@ -110,6 +111,21 @@ class Context:
             IndexError: If none is open.
         """
         return scopes.OPEN.names.pop()
+
+    def _get_op_settings(self, name: str) -> Any:
+        """Returns the settings of an op that is created now; for bindings of operations.
+
+        Args:
+            name: the name of the op.
+        """
+        return function("op_settings")(name)
+
+    def _op_created(self, op: Any) -> None:
+        """Does nothing: hooks have seen an op when the binding of an operation returns it.
+
+        Args:
+            op: the op.
+        """
 
     def register_op_created_hook(self, fn: Callable[[Op], Any]) -> int:
         """Calls a function after each op that is created, in any graph.

@@ -181,6 +181,16 @@ class Tensor(TensorOps["Tensor"]):
         tensor._spec = spec
         return tensor
 
+    @staticmethod
+    def _from_pb_tensor(pb_tensor: Any) -> Tensor:
+        """Returns the tensor that one of `libpopart` stands for; for bindings of operations.
+
+        Args:
+            pb_tensor: a tensor of an op of the current Ir.
+        """
+        found: Tensor = function("from_pb_tensor")(pb_tensor)
+        return found
+
     def go_to(self, graph: Graph) -> None:
         """Puts it into another graph of the Ir, with the op that makes it; for transforms.
 
@@ -558,6 +568,14 @@ class Graph:
             raise popart_exception(f"No tensor {tensor_id!r} in the graph {self._id or 'main'!r}.")
         return self._tensors[tensor_id]
 
+    def has_tensor(self, tensor_id: str) -> bool:
+        """Returns whether there is a tensor with an id.
+
+        Args:
+            tensor_id: the id.
+        """
+        return tensor_id in self._tensors
+
     def new_id(self, name: str | None) -> str:
         """Returns an id for a new tensor.
 
@@ -676,6 +694,19 @@ class Graph:
         return outputs
 
     @property
+    def _pb_graph(self) -> Any:
+        """The graph of `libpopart` that stands for it: bindings of operations take it."""
+        return function("pb_graph")(self)
+
+    def _create_tensor_id(self, name: str) -> str:
+        """Returns an id for a new tensor; bindings of operations use this name.
+
+        Args:
+            name: its name.
+        """
+        return self.new_id(name)
+
+    @property
     def called_graphs(self) -> tuple[Graph, ...]:
         """The graphs that its ops run, each once."""
         return tuple(dict.fromkeys(graph for op in self.ops for graph in op.called))
@@ -728,6 +759,7 @@ class Graph:
         names: Sequence[str],
         specs: Sequence[TensorSpec],
         called: Sequence[Graph] = (),
+        are_ids: bool = False,
     ) -> Op:
         """Adds an op, with the context in force.
 
@@ -738,6 +770,7 @@ class Graph:
             names: names of the outputs.
             specs: shapes and types of the outputs.
             called: graphs that it runs.
+            are_ids: whether the names are ids that no tensor has.
 
         Returns:
             The op, which the hooks have seen.
@@ -763,7 +796,7 @@ class Graph:
         for graph in op.called:
             graph.call_sites.append(op)
         for name, spec in zip(names, specs):
-            self.add_op_output(op, name, spec)
+            self.add_op_output(op, name, spec, are_ids)
         self.ops.append(op)
         self.record_op(op)
         self._show(op)
@@ -794,15 +827,16 @@ class Graph:
             hook(op)
         scopes.created(op)
 
-    def add_op_output(self, op: Op, name: str, spec: TensorSpec) -> Tensor:
+    def add_op_output(self, op: Op, name: str, spec: TensorSpec, is_id: bool = False) -> Tensor:
         """Adds an output to an op, and returns it. The first of a view shares its inputs' storage.
 
         Args:
             op: an op of this graph.
             name: name of the output.
             spec: shape and type of the output.
+            is_id: whether the name is an id that no tensor has.
         """
-        tensor: Tensor = Tensor.create(self, self.new_id(name), spec, op)
+        tensor: Tensor = Tensor.create(self, name if is_id else self.new_id(name), spec, op)
         if op.kind.view is not None and not op.outputs:
             tensor.view = op.kind.view([t.spec for t in op.inputs], **op.attributes)
             tensor.sources = tuple(op.inputs[i] for i in tensor.view.of(len(op.inputs)))
@@ -984,6 +1018,14 @@ class Ir:
             ValueError: If the groups are not such.
         """
         return ReplicaGrouping.assigned(self.replication_factor, assignment)
+
+    def graph_of_id(self, graph_id: str) -> Graph:
+        """Returns the graph with an id.
+
+        Args:
+            graph_id: the id.
+        """
+        return self._graphs[graph_id]
 
     def create_empty_graph(self, name: str | None = None) -> Graph:
         """Makes a graph without inputs and ops.
