@@ -1,7 +1,8 @@
 """Trains one step through an operation of C++ in PopXL: a leaky ReLU with its gradient.
 
     pip install 'tensorflow_ipu[custom-ops]'
-    python examples/popxl/custom_op/leaky_relu_example.py
+    cd examples/popxl/custom_op
+    python leaky_relu_example.py
 
 `leaky_relu.cpp` has the operation, its gradient operation, and how both run. It is compiled when it
 is imported first, and again when it changes.

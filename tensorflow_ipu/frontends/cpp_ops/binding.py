@@ -52,7 +52,8 @@ def load() -> ModuleType:
     if not path.exists():
         _compile(path)
     loader = importlib.machinery.ExtensionFileLoader(_NAME, str(path))
-    module = importlib.util.module_from_spec(importlib.machinery.ModuleSpec(_NAME, loader))
+    spec = importlib.machinery.ModuleSpec(_NAME, loader, origin=str(path))
+    module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
     return module
 
