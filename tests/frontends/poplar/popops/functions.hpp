@@ -4,13 +4,17 @@
 
 #include <popops/AllTrue.hpp>
 #include <popops/Cast.hpp>
+#include <popops/CircBuf.hpp>
 #include <popops/DynamicSlice.hpp>
 #include <popops/Encoding.hpp>
 #include <popops/EncodingConstants.hpp>
 #include <popops/Fill.hpp>
 #include <popops/Gather.hpp>
+#include <popops/GatherStatistics.hpp>
+#include <popops/HostSliceTensor.hpp>
 #include <popops/Loop.hpp>
 #include <popops/NaN.hpp>
+#include <popops/NormaliseImage.hpp>
 #include <popops/Operation.hpp>
 #include <popops/Pad.hpp>
 #include <popops/Rearrange.hpp>
@@ -18,7 +22,10 @@
 #include <popops/ScaledAdd.hpp>
 #include <popops/Scatter.hpp>
 #include <popops/SelectScalarFromRows.hpp>
+#include <popops/SequenceSlice.hpp>
 #include <popops/Sort.hpp>
+#include <popops/SplineBasis.hpp>
+#include <popops/SplineWeighting.hpp>
 #include <popops/TopK.hpp>
 #include <popops/UpdateScalarInRows.hpp>
 #include <popops/Zero.hpp>
@@ -435,7 +442,61 @@ inline void addLoopsAndViews(harness::Functions &f) {
   };
 }
 
+inline void addStatistics(harness::Functions &f) {
+  f["histogram"] = [](Arguments &a) {
+    const Tensor t = a.tensor(), levels = a.tensor();
+    const bool absolute = a.natural() != 0;
+    return popops::histogram(a.graph, t, levels, absolute, a.prog);
+  };
+  f["histogramWithOutput"] = [](Arguments &a) {
+    const Tensor t = a.tensor(), levels = a.tensor();
+    Tensor out = a.tensor();
+    popops::histogram(a.graph, t, out, true, levels, false, a.prog);
+    return Tensor();
+  };
+  f["sequenceSlice"] = [](Arguments &a) {
+    const Tensor in = a.tensor(), out = a.tensor(), n = a.tensor();
+    const Tensor from = a.tensor(), to = a.tensor();
+    popops::sequenceSlice(a.graph, in, out, n, from, to, a.natural() != 0, a.prog);
+    return Tensor();
+  };
+  f["splineBasis"] = [](Arguments &a) {
+    const Tensor pseudo = a.tensor(), sizes = a.tensor(), open = a.tensor();
+    const Tensor basis = a.tensor(), index = a.tensor();
+    popops::splineBasis(a.graph, pseudo, sizes, open, basis, index, a.natural(), a.prog);
+    return Tensor();
+  };
+  f["splineWeighting"] = [](Arguments &a) {
+    const Tensor input = a.tensor(), weight = a.tensor(), basis = a.tensor();
+    return popops::splineWeighting(a.graph, input, weight, basis, a.tensor(), a.prog);
+  };
+  f["normaliseImage"] = [](Arguments &a) {
+    const Tensor image = a.tensor();
+    const float scale = static_cast<float>(a.number());
+    const Tensor offsets = a.tensor();
+    return popops::normaliseImage(a.graph, a.prog, image, scale, offsets, a.tensor());
+  };
+  // The last three tensors that are added, the newest first.
+  f["CircBuf"] = [](Arguments &a) {
+    const std::vector<Tensor> tensors = a.tensorList();
+    popops::CircBuf ring(a.graph, tensors[0].elementType(), 3, tensors[0].shape());
+    for (const Tensor &t : tensors) ring.add(t, a.prog);
+    std::vector<Tensor> last;
+    for (unsigned i = 0; i < ring.size(); ++i) last.push_back(ring.prev(i, a.prog).expand({0}));
+    return poplar::concat(last);
+  };
+  f["createHostSliceableTensor"] = [](Arguments &a) {
+    const std::vector<std::size_t> shape = a.list();
+    std::size_t offset = 2;
+    popops::createHostTransferableTensor(a.graph, poplar::FLOAT, shape, true, offset);
+    const auto made = popops::createHostSliceableTensor(a.graph, poplar::FLOAT, shape, true);
+    popops::iota(a.graph, made.indices, static_cast<unsigned>(offset), a.prog);
+    return made.indices;
+  };
+}
+
 inline void addFunctions(harness::Functions &f) {
+  addStatistics(f);
   addReductions(f);
   addWrites(f);
   addSlices(f);

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.support.poplar.cases import Cases
-from tests.support.poplar.popops import elementwise, orders, reductions, slices, writes
+from tests.support.poplar.popops import elementwise, orders, reductions, slices, statistics, writes
 
 CASES = Cases()
-for module in (elementwise, reductions, writes, slices, orders):
+for module in (elementwise, reductions, writes, slices, orders, statistics):
     CASES.update(module.CASES)
