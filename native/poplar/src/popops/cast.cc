@@ -4,7 +4,6 @@
 
 #include "poplar/core/LibraryOp.hpp"
 #include "popops/ElementWise.hpp"
-#include "popops/Reduce.hpp"
 #include "popops/ops.h"
 #include "popops/typed_expression.h"
 #include "poputil/call.h"
@@ -39,9 +38,8 @@ Tensor NewLike(Graph& graph, const Tensor& src, const Type& type, const DebugCon
 
 Tensor cast(Graph& graph, const Tensor& src, const Type& dstType, Sequence& prog,
             const DebugContext& debugContext) {
-  const Tensor dst = NewLike(graph, src, dstType, debugContext);
-  prog.add(CastOp(graph, src, dst, Call("popops::cast", debugContext)));
-  return dst;
+  return core::elementWise(graph, expr::Cast(expr::_1, dstType), {src}, prog, debugContext, {},
+                           "popops::cast");
 }
 
 Tensor cast(Graph&, const Tensor&, const Type&, const Tensor&, Sequence&,

@@ -2,6 +2,7 @@
 #include "popops/ElementWise.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "poplar/access.h"
@@ -68,6 +69,39 @@ Tensor Unbroadcast(Tensor tensor) {
   return tensor;
 }
 
+// The dimensions of a view in the order of memory, from the outermost on, if they are those of a
+// contiguous tensor in another order. Else nothing.
+std::vector<unsigned> MemoryOrder(const Tensor& tensor) {
+  const poplar::core::View& view = *poplar::core::Access::View(tensor);
+  if (view.runs != nullptr) return {};
+  const std::vector<int64_t>& strides = view.strided.strides;
+  std::vector<unsigned> order(strides.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](unsigned a, unsigned b) { return strides[a] > strides[b]; });
+  if (std::is_sorted(order.begin(), order.end())) return {};
+  int64_t expected = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    const size_t size = view.shape[order[i]];
+    if (size != 1 && strides[order[i]] != expected) return {};
+    expected *= static_cast<int64_t>(size);
+  }
+  return order;
+}
+
+// Dimensions in an order; those that the tensor lacks have one element.
+Tensor InOrder(const Tensor& tensor, const std::vector<unsigned>& order) {
+  if (order.empty()) return tensor;
+  const std::vector<size_t> missing(order.size() - tensor.rank(), 0);
+  return tensor.expand(missing).dimShuffle(order);
+}
+
+std::vector<unsigned> Inverse(const std::vector<unsigned>& order) {
+  std::vector<unsigned> inverse(order.size());
+  for (unsigned d = 0; d < order.size(); ++d) inverse[order[d]] = d;
+  return inverse;
+}
+
 std::vector<Tensor> UsedTensors(const TypedExpression& typed, const std::vector<Tensor>& ts) {
   std::vector<Tensor> used;
   for (const unsigned index : typed.used) used.push_back(ts[index]);
@@ -77,9 +111,12 @@ std::vector<Tensor> UsedTensors(const TypedExpression& typed, const std::vector<
 void AddMap(Graph& graph, const TypedExpression& typed, const std::vector<Tensor>& ts,
             const Tensor& out, Sequence& prog, const DebugContext& context) {
   if (out.numElements() == 0) return;
+  // In the order of memory of the output, it needs no copy.
+  const std::vector<unsigned> order = MemoryOrder(out);
   std::vector<Tensor> inputs = UsedTensors(typed, ts);
-  for (Tensor& input : inputs) input = Unbroadcast(input);
-  prog.add(poplar::core::libraryOp(graph, "popops::map", typed.text, inputs, {out}, context,
+  for (Tensor& input : inputs) input = Unbroadcast(InOrder(input, order));
+  const Tensor target = InOrder(out, order);
+  prog.add(poplar::core::libraryOp(graph, "popops::map", typed.text, inputs, {target}, context,
                                    poplar::core::KernelAliasing::SameTensor));
 }
 
@@ -114,7 +151,10 @@ Tensor createOutputForElementWiseOp(Graph& graph, const std::vector<Tensor>& inp
     most = tiles;
     best = &candidates[i];
   }
-  return graph.clone(outputType, *best, debugContext, poplar::TensorCloneMethod::CREATE_NEW_ORDER);
+  const std::vector<unsigned> order = MemoryOrder(*best);
+  const Tensor result = graph.clone(outputType, InOrder(*best, order), debugContext,
+                                    poplar::TensorCloneMethod::CREATE_NEW_ORDER);
+  return order.empty() ? result : result.dimShuffle(Inverse(order));
 }
 
 namespace core {

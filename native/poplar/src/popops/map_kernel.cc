@@ -12,6 +12,8 @@
 #include "popops/block_functions.h"
 #include "poputil/exceptions.hpp"
 
+#pragma GCC optimize("O3")
+
 namespace popops {
 namespace {
 
@@ -213,7 +215,8 @@ class Broadcast {
       if (inner.stride == 0) {
         std::fill_n(to, run, from[offset]);
       } else {
-        for (size_t i = 0; i < run; ++i) to[i] = from[offset + i * inner.stride];
+        // Of the innermost dimension that is not broadcast, elements lie together.
+        std::copy_n(from + offset, run, to);
       }
       to += run;
       count -= run;
