@@ -90,6 +90,10 @@ void views(Setup &s) {
        core::KernelAliasing::SameTensor);
 }
 void unwritten(Setup &s) { s.op("test::shift", s.t[0], s.t.transpose().flatten().slice(0, 3)); }
+// This program does not link the library.
+void loaded(Setup &s) {
+  s.program.add(core::libraryOp(s.graph, "popops::iota", "5 ", {}, {s.t}, "op"));
+}
 void missing(Setup &s) { s.op("nowhere::op", s.t, s.t); }
 void parts(Setup &) {
   std::vector<int> seen(10007, 0);
@@ -112,8 +116,8 @@ void parts(Setup &) {
 
 int main(int, char **arguments) {
   const std::map<std::string, std::function<void(Setup &)>> cases = {
-      {"overlap", overlap},     {"partial", partial}, {"same", same},  {"views", views},
-      {"unwritten", unwritten}, {"missing", missing}, {"parts", parts}};
+      {"overlap", overlap},     {"partial", partial}, {"same", same},       {"views", views},
+      {"unwritten", unwritten}, {"loaded", loaded},   {"missing", missing}, {"parts", parts}};
   try {
     Setup setup;
     cases.at(arguments[1])(setup);

@@ -15,6 +15,7 @@ RESULTS = {
     "views": "apart\nt: [7 6 5 9 8 7]\n",
     # Element 0 of the output keeps its value in a view that is not contiguous.
     "unwritten": "t: [ 1 20  3 10  5  6]\n",
+    "loaded": "t: [ 5  6  7  8  9 10]\n",
     "missing": "link_error: The program has the op 'nowhere::op', and its library is not loaded: "
     "link the program with -lnowhere.\n",
     "parts": "parts right\nthrown by a part\n",

@@ -1,5 +1,9 @@
 #include "kernels.h"
 
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cctype>
 #include <map>
 #include <string>
 #include <utility>
@@ -17,11 +21,27 @@ std::map<std::string, Factory>& Factories() {
   return factories;
 }
 
+// Loads a library that is beside this one. An executable from a file may need it, though its
+// program does not call it.
+void LoadLibrary(const std::string& name) {
+  const bool is_word =
+      std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c); });
+  Dl_info info;
+  if (!is_word || dladdr(reinterpret_cast<void*>(&LoadLibrary), &info) == 0) return;
+  const std::string path = info.dli_fname;
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  dlopen((folder + "lib" + name + ".so").c_str(), RTLD_NOW | RTLD_GLOBAL);
+}
+
 template <typename Factory>
 typename Factory::result_type Make(const KernelSpec& spec) {
-  const auto found = Factories<Factory>().find(spec.name);
-  if (found != Factories<Factory>().end()) return found->second(spec);
   const std::string library = spec.name.substr(0, spec.name.find(':'));
+  auto found = Factories<Factory>().find(spec.name);
+  if (found == Factories<Factory>().end()) {
+    LoadLibrary(library);
+    found = Factories<Factory>().find(spec.name);
+  }
+  if (found != Factories<Factory>().end()) return found->second(spec);
   throw link_error("The program has the op '" + spec.name + "', and its library is not loaded: " +
                        "link the program with -l" + library + ".",
                    "");
