@@ -87,13 +87,19 @@ def prepare() -> bool:
     Returns:
         Whether the libraries are installed.
     """
-    folder = sdk.folder()
-    if not (folder / "lib" / "libpopart.so").exists():
+    if not is_installed():
         return False
+    folder = sdk.folder()
     for name, path in (("CPATH", "include"), ("LIBRARY_PATH", "lib")):
         os.environ[name] = sdk.before(os.environ.get(name, ""), str(folder / path))
     load()
     return True
+
+
+@functools.cache
+def is_installed() -> bool:
+    """Returns whether the libraries are installed."""
+    return (sdk.folder() / "lib" / "libpopart.so").exists()
 
 
 @functools.cache
@@ -105,7 +111,7 @@ def load() -> ctypes.CDLL:
     """
     libraries = sdk.folder() / "lib"
     paths = [libraries / f"lib{name}.so" for name in _LIBRARIES]
-    if not paths[-1].exists():
+    if not is_installed():
         raise errors.popart_exception(
             f"There is no libpopart.so in {libraries}: install tensorflow_ipu again (in a "
             "checkout: `make native`)."

@@ -1,4 +1,6 @@
 // Operations of a user: what tests of PopART load. The classes are in the form that documents show.
+#include <onnx/defs/schema.h>
+#include <onnx/defs/shape_inference.h>
 #include <popart/names.hpp>
 #include <popart/op.hpp>
 #include <popart/opmanager.hpp>
@@ -182,6 +184,29 @@ popart::RegisterShapeInferenceFunction leakyShapes(CustomOperators::Leaky,
                                                                                         0);
                                                      propagateShapeFromInputToOutput(context, 0, 0);
                                                    });
+
+}  // namespace
+
+// An op with no class: its schema infers the type and shape, in the form of ONNX.
+namespace ONNX_NAMESPACE {
+ONNX_OPERATOR_SET_SCHEMA_EX(Described, TestCpp, "test.cpp", 1, false,
+                            OpSchema()
+                                .SetDoc("A copy.")
+                                .Input(0, "x", "The input", "T")
+                                .Output(0, "y", "The output", "T")
+                                .Attr("alpha", "A factor", "FLOAT", 0.1f)
+                                .TypeConstraint("T", {"tensor(float)"}, "Floats")
+                                .TypeAndShapeInferenceFunction(propagateShapeAndTypeFromFirstInput))
+
+static bool registerSchemas() {
+  OpSchemaRegistry::DomainToVersionRange::Instance().AddDomainToVersion("test.cpp", 1, 1);
+  RegisterSchema(GetOpSchema<ONNX_OPERATOR_SET_SCHEMA_CLASS_NAME(TestCpp, 1, Described)>());
+  return true;
+}
+static const bool schemasAreRegistered = registerSchemas();
+}  // namespace ONNX_NAMESPACE
+
+namespace {
 
 // --- Product of two tensors: one gradient op for each of them ---
 

@@ -119,10 +119,11 @@ def test_models_in_files_have_such_nodes(tmp_path):
     np.testing.assert_allclose(found[y], np.where(X < 0, 0.5 * X, X))
 
 
-def test_builder_infers_registered_shapes():
+@pytest.mark.parametrize("type_", ["Leaky", "Described"])
+def test_builder_infers_registered_shapes(type_):
     builder = popart.Builder()
     x = builder.addInputTensor(popart.TensorInfo("FLOAT16", [4, 2]))
-    (y,) = add(builder, "Leaky", [x])
+    (y,) = add(builder, type_, [x])
     assert builder.getTensorShape(y) == [4, 2]
     assert builder.getTensorDtypeString(y) == "float16"
 

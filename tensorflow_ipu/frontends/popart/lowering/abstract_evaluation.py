@@ -18,7 +18,7 @@ from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering import training
 from tensorflow_ipu.frontends.popart.lowering.graphs import NodeLowering, Value
 from tensorflow_ipu.frontends.popart.onnx_model import Model
-from tensorflow_ipu.frontends.popart.ops import registry
+from tensorflow_ipu.frontends.popart.ops import libraries, registry
 from tensorflow_ipu.frontends.popart.ops.context import Context, Numerics, ProgramServices
 from tensorflow_ipu.frontends.popart.ops.registry import RegisteredOp
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
@@ -293,6 +293,9 @@ def types_of_node(
         return None
     if node.op_type in _RULES:
         return _RULES[node.op_type](node, type_of(node.input[0]))
+    known = libraries.types_of(node, type_of, opsets.get(node.domain, 1))
+    if known is not None:
+        return known
     with tf.Graph().as_default():
         lowering = NodeLowering(opsets, Context(services=ProgramServices()), knows_weights=False)
         for name in onnx_model.taken_by(node):

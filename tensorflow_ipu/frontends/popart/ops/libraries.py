@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import onnx
 import tensorflow as tf
 from onnx import helper
 
-from tensorflow_ipu.frontends.cpp_ops import ops
+from tensorflow_ipu.frontends.cpp_ops import library, ops
+from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.ops import registry
 from tensorflow_ipu.frontends.popart.ops.context import Context
 from tensorflow_ipu.frontends.popart.ops.registry import RegisteredOp
@@ -27,7 +28,7 @@ def find(domain: str, type_: str, version: int) -> RegisteredOp | None:
         type_: the type.
         version: the version of the domain in the model.
     """
-    since = ops.version_of(domain, type_, version)
+    since = ops.version_of(domain, type_, version) if library.is_installed() else 0
     if not since:
         return None
     identifier = (domain, type_, since)
@@ -50,6 +51,39 @@ def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
     values = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     plain = (int, float, str, bytes, list)
     return {name: value for name, value in values.items() if isinstance(value, plain)}
+
+
+def types_of(
+    node: onnx.NodeProto, type_of: Callable[[str], onnx.TypeProto | None], version: int
+) -> dict[str, onnx.TypeProto] | None:
+    """Runs the shape inference function of a node; returns None if no library has one.
+
+    Args:
+        node: the node.
+        type_of: returns the type of a tensor.
+        version: the version of the domain in the model.
+
+    Returns:
+        The types of its outputs.
+    """
+    if not library.is_installed():
+        return None
+    inputs = [_type_and_shape(type_of(name)) for name in node.input]
+    identifier = (node.domain, node.op_type, version)
+    found = ops.infer_shapes(identifier, attributes_of(node), inputs, len(node.output))
+    if found is None:
+        return None
+    return {
+        name: helper.make_tensor_type_proto(datatypes.named(type_).onnx, shape)
+        for name, (type_, shape) in zip(node.output, found)
+    }
+
+
+def _type_and_shape(type_: onnx.TypeProto | None) -> tuple[str, list[int]] | None:
+    if type_ is None:
+        return None
+    tensor = type_.tensor_type
+    return datatypes.of_onnx(tensor.elem_type).name, [d.dim_value for d in tensor.shape.dim]
 
 
 def _compute(
