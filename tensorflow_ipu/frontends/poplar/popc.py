@@ -53,6 +53,9 @@ _DEBUG = (
 #: Attributes of the chip's compiler that the host's refuses.
 _TARGETS = re.compile(r"__attribute__\s*\(\(\s*target\s*\(\s*\"(?:supervisor|worker)\"\s*\)\s*\)\)")
 
+#: What debug information describes by addresses that only a linker knows.
+_THREAD_LOCAL = re.compile(r"\b(?:thread_local|__thread)\b")
+
 _ASSEMBLY = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__))?\s*\(")
 _LINE = re.compile(r'^# (\d+) "([^"]*)"((?: \d)*)', re.MULTILINE)
 
@@ -203,7 +206,7 @@ def _compile(source: Path, flags: Sequence[str], folder: Path, number: int) -> P
     text = _preprocessed(source, flags)
     _check_assembly(text)
     preprocessed = folder / f"{number}.ii"
-    preprocessed.write_text(text, encoding="utf-8")
+    preprocessed.write_text(_THREAD_LOCAL.sub("", text), encoding="utf-8")
     base = [*_command(flags), "-fpreprocessed", "-x", "c++-cpp-output"]
     described = folder / f"{number}.debug.o"
     _run([*base, *_DEBUG, "-c", str(preprocessed), "-o", str(described)])

@@ -11,7 +11,7 @@ import pytest
 from tests.support.checkout.repository import ROOT
 
 INCLUDE = ROOT / "native" / "poplar" / "include"
-LIBRARIES = ("popops", "poputil")
+LIBRARIES = ("gcl", "popops", "poputil", "pva", "pvti")
 NEWER = {"poputil/OptionParsing.hpp": "c++17"}
 
 

@@ -36,6 +36,9 @@ class Device {
   std::map<std::string, std::string> getAttributes() const;
   std::string getAttribute(StringRef name) const;
   void reset() const;
+  /// All IPUs are near all cores.
+  std::vector<unsigned> getNumaTopology() const;
+  std::vector<unsigned> getNumaNodesUsedForIPUs() const;
   /// The same device with fewer tiles for each IPU.
   Device createVirtualDevice(unsigned tilesPerIPU);
 

@@ -111,6 +111,11 @@ class Engine {
                             unsigned replica = 0) {
     copyFromRemoteBuffer(handle, const_cast<T *>(to.data()), row, replica);
   }
+  // Simulated errors are not there: inserting one throws poplar_error.
+  void insertSimulatedError(StringRef location, StringRef message);
+  void eraseSimulatedError(StringRef location);
+  void clearSimulatedErrors();
+  std::vector<std::string> getSimulatedErrorLocations() const;
   std::vector<std::string> listStreams() const;
   OptionFlags getEngineOptions() const;
   void setPrintStream(std::ostream &stream);
@@ -155,6 +160,12 @@ void printExecutionSummary(std::ostream &os, const ProfileValue &graphProfile,
 void printProfileSummary(std::ostream &os, const ProfileValue &graphProfile,
                          const ProfileValue &executionProfile,
                          const OptionFlags &options = OptionFlags());
+
+// `checkOptionFlags`: whether unknown options are errors.
+Executable compileGraph(const Graph &graph, ArrayRef<program::Program> programs,
+                        bool checkOptionFlags, const OptionFlags &options = OptionFlags(),
+                        Engine::ProgressFunc progress = Engine::ProgressFunc(),
+                        const DebugContext &debugContext = {});
 
 /// The version of this library, and what it is made of.
 StringRef versionString();

@@ -25,6 +25,7 @@
 #include <poplar/exceptions.hpp>
 
 #include <cstdint>
+#include <istream>
 #include <memory>
 #include <ostream>
 #include <sstream>
@@ -102,6 +103,11 @@ class Graph {
                      const DebugContext &debugContext = {});
   Tensor addVariable(const Type &type, ArrayRef<std::size_t> shape, VariableMappingMethod method,
                      const DebugContext &debugContext = {});
+  /// A variable of QUARTER. Its metadata are kept by nobody: quarters are bits here.
+  Tensor addVariable(const Type &type, const Tensor &metadata, ArrayRef<std::size_t> shape,
+                     const DebugContext &debugContext = {});
+  Tensor addVariable(const Type &type, const Tensor &metadata, ArrayRef<std::size_t> shape,
+                     VariableMappingMethod method, const DebugContext &debugContext = {});
   template <typename T>
   Tensor addConstant(const Type &type, ArrayRef<std::size_t> shape, ArrayRef<T> values,
                      const DebugContext &debugContext = {}) {
@@ -163,6 +169,8 @@ class Graph {
   void setInitialValueHalf(const Tensor &tensor, std::uint16_t value);
   void setInitialValueHalf(const Tensor &tensor, ArrayRef<std::uint16_t> values);
   bool isConstant(VariableRef variable) const;
+  /// The whole variable, as a tensor of rank 1.
+  Tensor getVariable(VariableRef variable) const;
 
   // Places.
   void setTileMapping(VertexRef vertex, unsigned tile);
@@ -180,12 +188,20 @@ class Graph {
   Graph createVirtualGraph(const std::vector<unsigned> &tiles);
   Graph getTopLevelGraph();
   unsigned convertVirtualTileToPhysicalTile(unsigned tile) const;
+  unsigned convertPhysicalTileToVirtualTile(unsigned tile) const;
+  unsigned convertTileToTopLevelGraphTile(unsigned tile) const {
+    return convertVirtualTileToPhysicalTile(tile);
+  }
+  unsigned convertTopLevelGraphTileToTile(unsigned tile) const {
+    return convertPhysicalTileToVirtualTile(tile);
+  }
   std::vector<std::vector<Interval>> getSortedContiguousRegions(
       const Tensor &tensor, ArrayRef<Interval> regions, bool removeAliasedIntervals = false,
       std::vector<std::size_t> *aliases = nullptr) const;
   void reorderToSimplify(Tensor *tensor, ArrayRef<Tensor *> others,
                          bool requireSimplestOrder = true) const;
   Tensor findUnbroadcastTensor(const Tensor &tensor) const;
+  TensorRearranger getSimplifyingRearranger(const Tensor &tensor) const;
 
   // Vertices.
   ComputeSet addComputeSet(const DebugContext &debugContext = {});
@@ -260,6 +276,16 @@ class Graph {
   // Text of the graph.
   void outputVertexGraph(std::ostream &os, ArrayRef<program::Program> programs = {}) const;
   void outputComputeGraph(std::ostream &os, ArrayRef<program::Program> programs = {}) const;
+
+  // The graph in a file, for people and tools: variables, compute sets and vertices as JSON, in
+  // both formats.
+  void serialize(std::ostream &os, SerializationFormat format) const;
+  void serialize(std::ostream &os, ArrayRef<program::Program> programs,
+                 SerializationFormat format) const;
+  /// Shapes, types and tiles of tensors; `deserializeTensors` adds such variables to a graph.
+  void serializeTensors(std::ostream &os, ArrayRef<Tensor> tensors,
+                        SerializationFormat format) const;
+  std::vector<Tensor> deserializeTensors(std::istream &is, SerializationFormat format);
 
  private:
   friend struct core::Access;

@@ -30,18 +30,22 @@ class GraphElement {
 
 /// Vertices that run together.
 class ComputeSet : public GraphElement<ComputeSet> {
+ public:
   using GraphElement<ComputeSet>::GraphElement;
 };
 /// A program that is called.
 class Function : public GraphElement<Function> {
+ public:
   using GraphElement<Function>::GraphElement;
 };
 /// A function of the host that a program calls.
 class HostFunction : public GraphElement<HostFunction> {
+ public:
   using GraphElement<HostFunction>::GraphElement;
 };
 /// A function kept in remote memory.
 class FunctionBuffer : public GraphElement<FunctionBuffer> {
+ public:
   using GraphElement<FunctionBuffer>::GraphElement;
 };
 

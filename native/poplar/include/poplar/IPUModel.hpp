@@ -21,6 +21,7 @@ struct GlobalExchangeConstraint {
 
 /// Figures of an IPU, and the device that has them.
 struct IPUModel {
+  using RelativeSyncDelayType = poplar::RelativeSyncDelayType;
   std::string IPUVersion;
   unsigned numIPUs;
   unsigned tilesPerSuperTile;

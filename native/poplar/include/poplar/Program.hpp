@@ -87,6 +87,8 @@ class Copy : public Program {
   Copy(const RemoteBuffer &from, Tensor to, Tensor rows, const DebugContext &debugContext = {});
   Copy(Tensor from, const RemoteBuffer &to, const DebugContext &debugContext = {});
   Copy(Tensor from, const RemoteBuffer &to, Tensor rows, const DebugContext &debugContext = {});
+  /// Loads a function that is in remote memory: all functions are at hand here.
+  Copy(const FunctionBuffer &from, const Function &to, const DebugContext &debugContext = {});
 };
 
 /// Elements from replica to replica: `from` of a replica goes to `to` of the one that the map says.
@@ -100,6 +102,12 @@ class CrossReplicaCopy : public Program {
 class Repeat : public Program {
  public:
   Repeat(unsigned count, const Program &body, const DebugContext &debugContext = {});
+};
+
+/// Runs for ever, until a step throws.
+class Loop : public Program {
+ public:
+  explicit Loop(const Program &body, const DebugContext &debugContext = {});
 };
 
 /// Runs `condition`, and while `predicate` is not zero then, `body` and `condition` again.

@@ -65,6 +65,33 @@ class Target {
   IpuLinkConfiguration getIpuLinkConfiguration() const;
   IpuLinkTopology getIpuLinkTopology() const;
   GatewayMode getGatewayMode() const;
+  unsigned getInstanceSize() const;
+  unsigned getNumTilesPerXBContext() const;
+  unsigned getNumContextsPerXB() const;
+  // The convolution unit: units of a tile, weights of a unit, and rates.
+  unsigned getNumConvUnits(const Type &input, const Type &partial) const;
+  unsigned getNumConvUnits(bool floatInput, bool floatPartial) const;
+  unsigned getWeightsPerConvUnit(const Type &input) const;
+  unsigned getWeightsPerConvUnit(bool floatInput) const;
+  unsigned getConvUnitInputLoadElemsPerCycle(const Type &input) const;
+  unsigned getConvUnitInputLoadElemsPerCycle(bool floatInput) const;
+  unsigned getConvUnitMaxPipelineDepth(const Type &partial) const;
+  unsigned getConvUnitCoeffLoadBytesPerCycle() const;
+  unsigned getFp16InFp16OutConvUnitsPerTile() const { return getNumConvUnits(false, false); }
+  unsigned getFp16InFp32OutConvUnitsPerTile() const { return getNumConvUnits(false, true); }
+  unsigned getFp32InFp32OutConvUnitsPerTile() const { return getNumConvUnits(true, true); }
+  // Registers: bits in the order of the arguments, from the lowest.
+  unsigned makeFpIctlValue(bool inv, bool div0, bool oflo, bool esr, bool nanoo) const;
+  unsigned getFpIctlRegIndex() const;
+  unsigned getDbgDataRegIndex() const;
+  template <typename T>
+  T getTypeLimitsMaxAs(const Type &type) const {
+    return static_cast<T>(typeLimit(type, true));
+  }
+  template <typename T>
+  T getTypeLimitsLowestAs(const Type &type) const {
+    return static_cast<T>(typeLimit(type, false));
+  }
 
   /// A part of this target.
   Target createVirtualTarget(unsigned numIPUs, unsigned tilesPerIPU) const;
@@ -83,6 +110,7 @@ class Target {
 
  private:
   friend struct core::Access;
+  double typeLimit(const Type &type, bool max) const;
   explicit Target(std::shared_ptr<const core::TargetData> data) : data_(std::move(data)) {}
   std::shared_ptr<const core::TargetData> data_;
 };

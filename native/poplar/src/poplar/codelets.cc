@@ -110,6 +110,7 @@ void CodeletLibrary::Open(const std::string& path) {
     throw graph_object_load_error("'" + path +
                                   "' was made by another release of popc: compile it again.");
   }
+  set_tile_ = reinterpret_cast<void (*)(unsigned)>(dlsym(handle_, "poplar_set_tile"));
   for (size_t i = 0; i < table->numTypes; ++i) {
     const CodeletType& from = table->types[i];
     VertexType type{

@@ -51,6 +51,8 @@ class CodeletLibrary {
   // The bytes of the file, for executables.
   std::string Contents() const;
   const std::vector<VertexType>& types() const { return types_; }
+  // Tells vertices of this thread their tile; null if none asks for it.
+  void (*set_tile() const)(unsigned) { return set_tile_; }
 
  private:
   CodeletLibrary() = default;
@@ -60,6 +62,7 @@ class CodeletLibrary {
   void* handle_ = nullptr;
   int file_ = -1;  // of a library from bytes, in memory
   std::vector<VertexType> types_;
+  void (*set_tile_)(unsigned) = nullptr;
 };
 
 // Sets the command that compiles codelets where TENSORFLOW_IPU_POPC does not name one.

@@ -75,6 +75,17 @@ Executable compileGraph(const Graph& graph, ArrayRef<program::Program> programs,
   return executable;
 }
 
+Executable compileGraph(const Graph& graph, ArrayRef<program::Program> programs,
+                        bool checkOptionFlags, const OptionFlags& options,
+                        Engine::ProgressFunc progress, const DebugContext& debugContext) {
+  if (checkOptionFlags) return compileGraph(graph, programs, options, progress, debugContext);
+  OptionFlags known;
+  for (const auto& [name, value] : options) {
+    if (core::IsEngineOption(name)) known.set(name, value);
+  }
+  return compileGraph(graph, programs, known, progress, debugContext);
+}
+
 Executable compileGraph(Graph&& graph, ArrayRef<program::Program> programs,
                         const OptionFlags& options, Engine::ProgressFunc progress,
                         const DebugContext& debugContext) {
@@ -309,6 +320,13 @@ char* RowOf(const ExecutableData& code, const core::Replica& replica, StringRef 
 }
 
 }  // namespace
+
+void Engine::insertSimulatedError(StringRef, StringRef) {
+  throw poplar_error("Engine::insertSimulatedError: this device simulates no errors.");
+}
+void Engine::eraseSimulatedError(StringRef) {}
+void Engine::clearSimulatedErrors() {}
+std::vector<std::string> Engine::getSimulatedErrorLocations() const { return {}; }
 
 std::vector<std::string> Engine::listStreams() const {
   std::vector<std::string> names;

@@ -113,6 +113,8 @@ std::string Expected(const Values& values, const std::string& value) {
 
 }  // namespace
 
+bool IsEngineOption(const std::string& name) { return Options().count(name) > 0; }
+
 bool OptionIs(const OptionFlags& options, const char* name, const char* value) {
   const auto option = options.find(name);
   return option != options.end() && option->second == value;

@@ -3,6 +3,7 @@
 #define TENSORFLOW_IPU_POPLAR_ENGINE_OPTIONS_H_
 
 #include <cstdint>
+#include <string>
 
 #include "poplar/OptionFlags.hpp"
 
@@ -11,6 +12,8 @@ namespace poplar::core {
 // Options of a program and of POPLAR_ENGINE_OPTIONS, which override them. Throws invalid_option for
 // a name that no engine has, and for other values than the option takes.
 OptionFlags EngineOptions(const OptionFlags& given);
+
+bool IsEngineOption(const std::string& name);
 
 // Whether an option is set to a value.
 bool OptionIs(const OptionFlags& options, const char* name, const char* value);

@@ -211,6 +211,16 @@ Tensor Graph::addVariable(const Type& type, ArrayRef<size_t> shape, VariableMapp
   return tensor;
 }
 
+Tensor Graph::addVariable(const Type& type, const Tensor&, ArrayRef<size_t> shape,
+                          const DebugContext& debugContext) {
+  return addVariable(type, shape, debugContext);
+}
+
+Tensor Graph::addVariable(const Type& type, const Tensor&, ArrayRef<size_t> shape,
+                          VariableMappingMethod method, const DebugContext& debugContext) {
+  return addVariable(type, shape, method, debugContext);
+}
+
 void Graph::wrongCount(ArrayRef<size_t> shape, size_t count) {
   throw tensor_creation_error(std::to_string(count) + " values were given for a tensor of " +
                               std::to_string(core::CountOf(shape)) + " elements.");
@@ -392,6 +402,11 @@ void Graph::setInitialValueHalf(const Tensor& tensor, ArrayRef<uint16_t> values)
   setInitialValue(tensor, values.data(), HALF, false);
 }
 
+Tensor Graph::getVariable(VariableRef variable) const {
+  const Variable& data = data_->variables.at(variable.id);
+  return MakeTensor(data_.get(), variable.id, data.type, {data.count});
+}
+
 bool Graph::isConstant(VariableRef variable) const {
   return data_->variables.at(variable.id).constant;
 }
@@ -410,6 +425,13 @@ unsigned PhysicalTile(const std::vector<unsigned>* tiles, const Target& target, 
 }
 
 }  // namespace
+
+unsigned Graph::convertPhysicalTileToVirtualTile(unsigned tile) const {
+  if (tiles_ == nullptr) return PhysicalTile(nullptr, target_, tile);
+  const auto found = std::find(tiles_->begin(), tiles_->end(), tile);
+  if (found != tiles_->end()) return static_cast<unsigned>(found - tiles_->begin());
+  throw invalid_tile_mapping("Tile " + std::to_string(tile) + " is not one of the virtual graph.");
+}
 
 unsigned Graph::convertVirtualTileToPhysicalTile(unsigned tile) const {
   return PhysicalTile(tiles_.get(), target_, tile);
@@ -600,6 +622,7 @@ std::vector<std::vector<Interval>> Graph::getSortedContiguousRegions(
 }
 
 void Graph::reorderToSimplify(Tensor*, ArrayRef<Tensor*>, bool) const {}
+TensorRearranger Graph::getSimplifyingRearranger(const Tensor&) const { return TensorRearranger(); }
 Tensor Graph::findUnbroadcastTensor(const Tensor& tensor) const { return tensor; }
 
 // ---- vertices

@@ -204,6 +204,7 @@ enum class ProgramKind {
   kRemoteWrite,
   kCrossReplicaCopy,
   kRepeat,
+  kLoop,
   kWhile,
   kIf,
   kSwitch,

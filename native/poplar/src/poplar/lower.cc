@@ -534,6 +534,9 @@ class Lowering {
       case ProgramKind::kRepeat:
         EmitRepeat(node);
         return;
+      case ProgramKind::kLoop:
+        EmitLoop(node);
+        return;
       case ProgramKind::kWhile:
         EmitWhile(node);
         return;
@@ -660,6 +663,12 @@ class Lowering {
     const int64_t begin = Here();
     Emit(node.children[0]);
     Add({Op::kLoopEnd, counter, begin});
+  }
+
+  void EmitLoop(const ProgramNode& node) {
+    const int64_t begin = Here();
+    Emit(node.children[0]);
+    Add({Op::kJump, -1, begin});
   }
 
   void EmitWhile(const ProgramNode& node) {

@@ -163,6 +163,10 @@ Copy::Copy(Tensor from, const RemoteBuffer& to, Tensor rows, const DebugContext&
   node_->number = Access::Data(to)->id;
 }
 
+Copy::Copy(const FunctionBuffer&, const Function&, const DebugContext& debugContext) {
+  node_ = Node(ProgramKind::kNothing, debugContext);
+}
+
 CrossReplicaCopy::CrossReplicaCopy(Tensor from, Tensor to, std::map<unsigned, unsigned> replicas,
                                    const DebugContext& debugContext) {
   node_ = Node(ProgramKind::kCrossReplicaCopy, debugContext);
@@ -174,6 +178,11 @@ CrossReplicaCopy::CrossReplicaCopy(Tensor from, Tensor to, std::map<unsigned, un
 Repeat::Repeat(unsigned count, const Program& body, const DebugContext& debugContext) {
   node_ = Node(ProgramKind::kRepeat, debugContext);
   node_->number = count;
+  node_->children = {body};
+}
+
+Loop::Loop(const Program& body, const DebugContext& debugContext) {
+  node_ = Node(ProgramKind::kLoop, debugContext);
   node_->children = {body};
 }
 

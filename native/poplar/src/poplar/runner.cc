@@ -199,6 +199,7 @@ class Runner {
     const unsigned traps = replica_.floating_point & kTraps;
     for (const Batch& batch : code.batches) {
       const VertexType& type = code_.libraries[batch.library]->types()[batch.type];
+      void (*const set_tile)(unsigned) = code_.libraries[batch.library]->set_tile();
       char* states = replica_.states->data() + batch.states;
       const unsigned workers =
           type.kind == VertexKind::MultiVertex ? kWorkers : 1;  // of one vertex, in order
@@ -208,6 +209,7 @@ class Runner {
         try {
           if (traps != 0) ClearFloatStatus();
           for (; v < end; ++v) {
+            if (set_tile != nullptr) set_tile(code.tiles[batch.first + v]);
             for (unsigned w = 0; w < workers; ++w) all &= type.run(states + v * batch.stride, w);
             if (traps != 0 && (FloatStatus() & traps) != 0) break;
           }

@@ -1,6 +1,8 @@
 #include "poplar/Target.hpp"
 
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 #include <tuple>
 
@@ -128,6 +130,49 @@ IpuLinkConfiguration Target::getIpuLinkConfiguration() const {
 IpuLinkTopology Target::getIpuLinkTopology() const { return IpuLinkTopology::Mesh; }
 GatewayMode Target::getGatewayMode() const { return GatewayMode::Enabled; }
 
+unsigned Target::getInstanceSize() const { return core::kMachineIpus; }
+// A context of the exchange block has the tiles of a pair of columns.
+unsigned Target::getNumTilesPerXBContext() const { return 32; }
+unsigned Target::getNumContextsPerXB() const { return 1; }
+
+// Sixteen units read 16 halves; with float input or partials half as many are used.
+unsigned Target::getNumConvUnits(const Type& input, const Type& partial) const {
+  return getNumConvUnits(input == FLOAT, partial == FLOAT);
+}
+unsigned Target::getNumConvUnits(bool floatInput, bool floatPartial) const {
+  return floatInput || floatPartial ? 8 : 16;
+}
+unsigned Target::getWeightsPerConvUnit(const Type& input) const {
+  return getWeightsPerConvUnit(input == FLOAT);
+}
+unsigned Target::getWeightsPerConvUnit(bool floatInput) const { return floatInput ? 8 : 16; }
+unsigned Target::getConvUnitInputLoadElemsPerCycle(const Type& input) const {
+  return getConvUnitInputLoadElemsPerCycle(input == FLOAT);
+}
+unsigned Target::getConvUnitInputLoadElemsPerCycle(bool floatInput) const {
+  return floatInput ? 2 : 4;
+}
+unsigned Target::getConvUnitMaxPipelineDepth(const Type&) const { return 4; }
+unsigned Target::getConvUnitCoeffLoadBytesPerCycle() const { return 16; }
+
+unsigned Target::makeFpIctlValue(bool inv, bool div0, bool oflo, bool esr, bool nanoo) const {
+  return inv | div0 << 1 | oflo << 2 | esr << 3 | nanoo << 4;
+}
+unsigned Target::getFpIctlRegIndex() const { return 0; }
+unsigned Target::getDbgDataRegIndex() const { return 1; }
+
+double Target::typeLimit(const Type& type, bool max) const {
+  if (type == FLOAT)
+    return max ? std::numeric_limits<float>::max() : std::numeric_limits<float>::lowest();
+  constexpr double kLargestHalf = 65504;
+  if (type == HALF) return max ? kLargestHalf : -kLargestHalf;
+  if (type == BOOL) return max ? 1 : 0;
+  const bool is_signed = type == INT || type == SHORT || type == CHAR || type == SIGNED_CHAR ||
+                         type == LONGLONG || type == LONG;
+  const int bits = 8 * static_cast<int>(core::SizeOf(type)) - is_signed;
+  return max ? std::ldexp(1.0, bits) - 1 : is_signed ? -std::ldexp(1.0, bits) : 0;
+}
+
 unsigned Target::getVectorWidth(const Type& type) const {
   return getDataPathWidth() / 8 / static_cast<unsigned>(getTypeSize(type));
 }
@@ -222,6 +267,9 @@ std::string Device::getAttribute(StringRef name) const {
   }
   return found->second;
 }
+
+std::vector<unsigned> Device::getNumaTopology() const { return {0}; }
+std::vector<unsigned> Device::getNumaNodesUsedForIPUs() const { return {0}; }
 
 Device Device::createVirtualDevice(unsigned tilesPerIPU) {
   Device device;

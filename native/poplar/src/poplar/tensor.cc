@@ -127,11 +127,6 @@ std::vector<Tensor> Tensor::slices(ArrayRef<Interval> intervals, unsigned dimens
   return result;
 }
 
-std::vector<Tensor> Tensor::slices(const std::vector<Interval>& intervals,
-                                   unsigned dimension) const {
-  return slices(ArrayRef<Interval>(intervals), dimension);
-}
-
 std::vector<Tensor> Tensor::slices(const std::vector<std::vector<Interval>>& intervals,
                                    unsigned dimension) const {
   std::vector<Tensor> result;

@@ -146,6 +146,9 @@ class Walk {
       case ProgramKind::kSequence:
         for (const program::Program& child : node.children) Visit(child, defined);
         return;
+      case ProgramKind::kLoop:
+        Visit(node.children[0], defined);
+        return;
       case ProgramKind::kRepeat:
         if (node.number > 0) Visit(node.children[0], defined);
         return;
