@@ -142,7 +142,8 @@ class MultiKernel : public Kernel {
       : parameters_(spec.parameters),
         geometry_(TableShape(spec.inputs[0].shape, parameters_.grouped), parameters_),
         element_(ElementOf(spec.inputs[0].type)),
-        size_(TensorSizeOf(element_)) {
+        size_(TensorSizeOf(element_)),
+        zeros_(geometry_.NumDims(), 0) {
     groups_ = parameters_.grouped ? spec.inputs[0].shape[0] : 1;
     const size_t numbers = CountOf(offsets.shape);
     lookups_ = numbers / std::max<size_t>(1, groups_ * geometry_.NumDims());
@@ -154,19 +155,16 @@ class MultiKernel : public Kernel {
   }
 
   // The offsets of a lookup: beyond the dimensions they may stand for 0.
-  std::vector<uint32_t> OffsetsOf(const void* offsets, size_t lookup) const {
-    const uint32_t* first = static_cast<const uint32_t*>(offsets) + lookup * geometry_.NumDims();
-    std::vector<uint32_t> result(first, first + geometry_.NumDims());
-    if (parameters_.remaps && !geometry_.IsInside(result.data())) {
-      std::fill(result.begin(), result.end(), 0);
-    }
-    return result;
+  const uint32_t* OffsetsOf(const void* offsets, size_t lookup) const {
+    const uint32_t* own = static_cast<const uint32_t*>(offsets) + lookup * geometry_.NumDims();
+    return parameters_.remaps && !geometry_.IsInside(own) ? zeros_.data() : own;
   }
 
   const SliceParameters parameters_;
   const SliceGeometry geometry_;
   const Element element_;
   const size_t size_;
+  const std::vector<uint32_t> zeros_;
   size_t groups_, lookups_;
 };
 
@@ -188,14 +186,14 @@ class MultiSliceKernel : public MultiKernel {
   }
 
  private:
-  void Lookup(const char* table, const std::vector<uint32_t>& offsets, char* out) const {
-    if (!geometry_.IsInside(offsets.data())) {
-      if (parameters_.pads && geometry_.IsAtEnd(offsets.data())) {
+  void Lookup(const char* table, const uint32_t* offsets, char* out) const {
+    if (!geometry_.IsInside(offsets)) {
+      if (parameters_.pads && geometry_.IsAtEnd(offsets)) {
         std::memset(out, 0, geometry_.SliceCount() * size_);
       }
       return;
     }
-    geometry_.ForEachRun(offsets.data(), [&](size_t in_table, size_t in_slice, size_t count) {
+    geometry_.ForEachRun(offsets, [&](size_t in_table, size_t in_slice, size_t count) {
       std::memcpy(out + in_slice * size_, table + in_table * size_, count * size_);
     });
   }
@@ -245,12 +243,12 @@ class MultiUpdateKernel : public MultiKernel {
     const size_t parts = one_row_ && bytes > kGrain ? 8 : 1;
     poplar::core::parallelFor(parts, 1, [&](size_t begin, size_t end) {
       for (size_t i = 0; i < groups_ * lookups_; ++i) {
-        const std::vector<uint32_t> at = OffsetsOf(offsets, i);
+        const uint32_t* at = OffsetsOf(offsets, i);
         const size_t part = parts == 1 ? 0 : at[0] % parts;
-        if (part < begin || part >= end || !geometry_.IsInside(at.data())) continue;
+        if (part < begin || part >= end || !geometry_.IsInside(at)) continue;
         T* table = tables + i / lookups_ * geometry_.TableCount();
         const T* slice = slices + i * geometry_.SliceCount();
-        geometry_.ForEachRun(at.data(), [&](size_t in_table, size_t in_slice, size_t count) {
+        geometry_.ForEachRun(at, [&](size_t in_table, size_t in_slice, size_t count) {
           Combine(table + in_table, slice + in_slice, count, scale);
         });
       }
