@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.frontends.common import errors
 from tensorflow_ipu.frontends.common.errors import popart_exception
 from tensorflow_ipu.frontends.cpp_ops import library
 from tensorflow_ipu.runtime import native
@@ -38,6 +40,8 @@ _NARROW = {tf.int64: tf.int32, tf.uint64: tf.uint32}
 GRADIENT = "Gradient___"
 # The library's name among those whose programs TensorFlow runs.
 _KIND = "popart"
+# TensorFlow's message of a program that has failed: the class, and the text.
+_FAILED = re.compile(rf"\({_KIND}\) failed: (\w+): (.*)", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -443,6 +447,22 @@ class Attributes:
         else:
             items = [item.decode() if isinstance(item, bytes) else item for item in value]
             library.call("set_strings", self._handle, name, len(items), library.texts(items))
+
+
+def failure_of(error: tf.errors.OpError) -> Exception | None:
+    """Returns the exception that the program of an op ended with; None for other errors.
+
+    Args:
+        error: TensorFlow's error of a run.
+    """
+    found = _FAILED.search(error.message)
+    if found is None:
+        return None
+    kind, text = found.groups()
+    if kind == "application_runtime_error":
+        return errors.poplar_application_runtime_error(text)
+    is_late = kind.endswith("runtime_error")
+    return errors.poplar_runtime_error(text) if is_late else errors.poplar_exception(text)
 
 
 def version_of(domain: str, type_: str, opset: int) -> int:

@@ -22,6 +22,7 @@ from tensorflow_ipu.frontends.common import (
 )
 from tensorflow_ipu.frontends.common.errors import poplar_application_runtime_error
 from tensorflow_ipu.frontends.common.logs import Logger
+from tensorflow_ipu.frontends.cpp_ops.ops import failure_of
 from tensorflow_ipu.frontends.popxl.ir import Ir, reachable
 from tensorflow_ipu.frontends.popxl.lowering import analysis, programs, weights
 from tensorflow_ipu.frontends.popxl.lowering.transfers import Transfers
@@ -386,7 +387,8 @@ class Session:
         Raises:
             ValueError: If it is not attached, streams are missing or unknown, or shapes do not fit.
             RuntimeError: If the program loads more elements than there are.
-            popart.poplar_application_runtime_error: If a `log2_scale` tensor is out of range.
+            popart.poplar_application_runtime_error: If a `log2_scale` tensor is out of range, or
+                an operation of a library stops the program.
         """
         outputs = self.create_host_outputs()
         self.run_with_outputs(inputs, outputs, downcast_inputs)
@@ -432,6 +434,11 @@ class Session:
                 f"{OUT_OF_RANGE}: {error.message}. The session option "
                 "throwIfLog2ScaleTensorNotInRange leaves the check out."
             ) from error
+        except tf.errors.InternalError as error:
+            failure = failure_of(error)
+            if failure is None:
+                raise
+            raise failure from error
         self._transfers.fill(outputs, targets, stored)
 
     def create_host_outputs(self) -> dict[DeviceToHostStream, np.ndarray]:

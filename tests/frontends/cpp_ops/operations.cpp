@@ -416,12 +416,16 @@ popart::OpCreator<FailsOp> failsCreator(
 class FailsOpx : public popart::popx::Opx {
  public:
   using Opx::Opx;
-  void grow(Sequence &) const final {
+  void grow(Sequence &program) const final {
     const std::string &how = getOp<FailsOp>().how;
     const Tensor x = getInTensor(0);
     if (how == "error") throw popart::error("grow gave up after {} elements", x.numElements());
     if (how == "poplar") throw poplar::poplar_error("poplar gave up");
     if (how == "std") throw std::runtime_error("the library gave up");
+    if (how == "abort") {
+      program.add(poplar::program::Abort(std::string("the operation stopped")));
+      setOutTensor(0, x);
+    }
     if (how == "shape") setOutTensor(0, x.flatten().slice(0, 1));
     if (how == "type") setOutTensor(0, getConst(poplar::INT, outInfo(0).shape_szt(), 0, ""));
     if (how == "twice") setOutTensor(0, x), setOutTensor(0, x);

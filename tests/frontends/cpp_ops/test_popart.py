@@ -150,6 +150,12 @@ def test_libraries_that_do_not_load_are_errors(tmp_path):
         ("Fails", {"how": "twice"}, popart.popart_internal_exception, "already in map"),
         ("Fails", {"how": "nothing"}, popart.popart_exception, "no poplar::Tensor"),
         ("Fails", {"how": "poplar"}, popart.poplar_exception, "poplar gave up"),
+        (
+            "Fails",
+            {"how": "abort"},
+            popart.poplar_application_runtime_error,
+            "the operation stopped",
+        ),
         ("Fails", {"how": "std"}, RuntimeError, "the library gave up"),
     ],
 )

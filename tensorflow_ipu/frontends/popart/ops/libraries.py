@@ -99,7 +99,8 @@ def _compute(
     outputs = [name and f"out{i}" for i, name in enumerate(context.node.output)]
     op = ir.create_op(identifier, context.node.name, attributes, names, outputs)
     given = [tensor for tensor in inputs if tensor is not None]
-    title = f"{op.identifier} {_text(attributes)} {op.inputs} replicas={context.replicas}"
+    session = f"replicas={context.replicas} training={context.is_training}"
+    title = f"{op.identifier} {_text(attributes)} {op.inputs} {session}"
     return op.call(given, title)
 
 

@@ -12,6 +12,7 @@ from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu.frontends.common import drawings, logs
 from tensorflow_ipu.frontends.common.enums import IrSerializationFormat
+from tensorflow_ipu.frontends.cpp_ops.ops import failure_of
 from tensorflow_ipu.frontends.popart import onnx_files
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow, anchor_array
 from tensorflow_ipu.frontends.popart.errors import (
@@ -536,6 +537,9 @@ def _launched(program: programs.SessionProgram, samples: Any) -> Any:
     try:
         return program.run(samples)
     except tf.errors.OpError as error:
+        failure = failure_of(error)
+        if failure is not None:
+            raise failure from error
         if EXCEPTED in str(error):
             raise poplar_application_runtime_error(error.message) from error
         if ABORTED not in str(error) or not isinstance(error, tf.errors.InvalidArgumentError):
