@@ -27,6 +27,7 @@ from tensorflow_ipu.costs.rules import (
     reduction,
     sequences,
     slicing,
+    user_programs,
     variable_updates,
     zero_cost,
 )
@@ -40,6 +41,12 @@ _CONVOLUTIONS = """
     DepthwiseConv2dNative DepthwiseConv2dNativeBackpropInput DepthwiseConv2dNativeBackpropFilter
     """
 _CONVOLUTION_ATTRIBUTES = "strides padding explicit_paddings dilations data_format"
+
+
+def _price(spec: OpSpec, resources: Resources) -> Cost:
+    """Returns the cost of an op that a user's program has inside."""
+    return cost_of(spec, resources)
+
 
 #: The rule of each op type that is known.
 RULES: Mapping[str, Rule] = {
@@ -56,6 +63,7 @@ RULES: Mapping[str, Rule] = {
     **reduction.RULES,
     **slicing.RULES,
     **sequences.RULES,
+    **user_programs.rules_with(_price),
     **variable_updates.RULES,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
+from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.distributed import ipu_strategy
 from tensorflow_ipu.frontends.poplar import popc, sdk
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
@@ -333,6 +335,20 @@ class TestMetadata:
         outs = {"output_types": [tf.float32] * 2, "output_shapes": [[4], [4]]}
         results = custom_ops.precompiled_user_op([X, Y], library, outs=outs, attributes="text")
         np.testing.assert_array_equal(results, [X, Y[::-1]])
+
+
+def test_plans_have_the_users_mapping_and_estimates(product):
+    """300 elements are on 9 tiles, at most 34 on one, for which the library estimates 134."""
+    x = np.ones([300], np.float32)
+    in_session(lambda x: [product(x, x)], [x])
+    (executable,) = cache.executables()
+    (op,) = (op for op in executable.workload.ops if op.type == "IpuPrecompiledUserOp")
+    takes = json.loads(op.attributes["takes"])
+    chip = executable.settings.chip
+    assert takes["compute"] == 6 * 134 + chip.compute_set_cycles
+    assert (takes["exchange"], takes["vertices"], takes["tiles"]) == (0, 9, 9)
+    assert takes["certain"]
+    assert takes["codelets"] == ["Product"]
 
 
 class TestErrors:

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "access.h"
+#include "embedding_costs.h"
 #include "executable_data.h"
 #include "external.h"
 #include "graph_data.h"
+#include "memory_reuse.h"
 #include "poplar/Engine.hpp"
 #include "types.h"
 #include "variable_uses.h"
@@ -78,10 +80,13 @@ class Builder {
     program.add(before);
     program.add(operation);
     program.add(after);
+    temporary_ = ShareMemory(&data(), program);
     return compileGraph(graph_, {program}, spec_.options);
   }
 
   const std::vector<Slot>& slots() const { return slots_; }
+  // Bytes on the fullest tile, besides inputs and outputs.
+  uint64_t temporary() const { return temporary_; }
 
  private:
   GraphData& data() { return *Access::Data(graph_); }
@@ -245,6 +250,7 @@ class Builder {
   Graph graph_;
   std::vector<Tensor> inputs_;
   std::vector<Slot> slots_;
+  uint64_t temporary_ = 0;
 };
 
 // Memory for buffers that vertices cannot use as they are.
@@ -300,6 +306,7 @@ std::mutex& FactoriesMutex() {
 struct Embedding::Data {
   std::shared_ptr<ExecutableData> code;
   std::vector<Slot> slots;
+  uint64_t temporary = 0;  // bytes on the fullest tile
 };
 
 struct EmbeddingInstance::Data {
@@ -318,12 +325,13 @@ Embedding::Embedding(const EmbeddingSpec& spec) {
   data->code = Access::Data(executable);
   CheckExchange(*data->code);
   data->slots = builder.slots();
+  data->temporary = builder.temporary();
   data_ = std::move(data);
 }
 
 Embedding::~Embedding() = default;
 
-std::string Embedding::describe() const { return "{}"; }
+std::string Embedding::describe() const { return CostsOf(*data_->code, data_->temporary); }
 
 std::unique_ptr<EmbeddingInstance> Embedding::instantiate(unsigned replica) const {
   Executable executable;

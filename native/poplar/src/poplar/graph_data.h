@@ -59,6 +59,8 @@ struct Variable {
   // The number of an external variable, whose memory belongs to the caller; else -1.
   int external = -1;
   bool replica_index = false;  // the number of the replica
+  // Its place in the arena that variables share; -1 for memory of its own.
+  int64_t place = -1;
 };
 
 // The elements that a field of a vertex is connected to.
@@ -162,6 +164,7 @@ struct GraphData {
   Target target;  // of one replica
   unsigned replicas;
   std::vector<Variable> variables;
+  uint64_t arena = 0;  // bytes
   std::vector<ComputeSetData> compute_sets;
   std::vector<Vertex> vertices;
   std::vector<Edge> edges;

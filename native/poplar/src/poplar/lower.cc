@@ -124,10 +124,15 @@ class Lowering {
 
   void PlaceVariables() {
     places_.reserve(graph_.variables.size());
+    const uint64_t arena = Reserve(graph_.arena);
     for (const Variable& variable : graph_.variables) {
       const size_t size = SizeOf(variable.type);
       if (variable.external >= 0) {
         places_.push_back(PlaceExternal(variable, variable.count * size));
+        continue;
+      }
+      if (variable.place >= 0) {
+        places_.push_back(arena + static_cast<uint64_t>(variable.place));
         continue;
       }
       const uint64_t place = Aligned(result_->memory);

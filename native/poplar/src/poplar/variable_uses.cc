@@ -80,20 +80,11 @@ class Walk {
   void IndexEdges() {
     for (const Edge& edge : graph_.edges) {
       bool known = false;
-      ForEachRun(edge, [&](const Run& run) { known |= uses_.count(run.var) > 0; });
+      edge.ForEachRun([&](const Run& run) { known |= uses_.count(run.var) > 0; });
       if (!known) continue;
       const Vertex& vertex = graph_.vertices[edge.vertex];
       fields_[vertex.compute_set].push_back({&edge, vertex.type->fields[edge.field].access});
     }
-  }
-
-  template <typename Function>
-  static void ForEachRun(const Edge& edge, Function visit) {
-    if (edge.runs == nullptr) {
-      if (edge.run.count > 0) visit(edge.run);
-      return;
-    }
-    for (const Run& run : edge.runs->runs()) visit(run);
   }
 
   template <typename Function>
@@ -198,17 +189,20 @@ class Walk {
     }
   }
 
+  // All of a compute set read before any of it writes.
   void VisitComputeSet(unsigned id, Defined* defined) {
-    const auto found = fields_.find(id);
-    if (found == fields_.end()) return;
-    for (const FieldUse& field : found->second) {
+    const std::vector<FieldUse>& fields = fields_[id];
+    const std::vector<program::Program>& ops = graph_.compute_sets[id].ops;
+    for (const FieldUse& field : fields) {
       if (field.access == FieldAccess::Write) continue;
-      ForEachRun(*field.edge, [&](const Run& run) { Read(run, *defined); });
+      field.edge->ForEachRun([&](const Run& run) { Read(run, *defined); });
     }
-    for (const FieldUse& field : found->second) {
+    for (const program::Program& op : ops) ReadAll(Access::Node(op)->inputs, *defined);
+    for (const FieldUse& field : fields) {
       if (field.access == FieldAccess::Read) continue;
-      ForEachRun(*field.edge, [&](const Run& run) { Write(run, defined); });
+      field.edge->ForEachRun([&](const Run& run) { Write(run, defined); });
     }
+    for (const program::Program& op : ops) WriteAll(Access::Node(op)->outputs, defined);
   }
 
   const GraphData& graph_;

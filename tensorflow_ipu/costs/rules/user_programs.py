@@ -1,0 +1,94 @@
+"""Costs of users' operations that are Poplar programs.
+
+Poplar says what it knows: memory and vertices by the user's mapping, cycles by the user's
+estimates. Ops of its libraries are priced as the ops of TensorFlow that compute the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tensorflow_ipu.costs.cost import (
+    FREE,
+    Cost,
+    OpSpec,
+    Resources,
+    Rule,
+    TensorType,
+    UnknownCostError,
+    rules,
+)
+from tensorflow_ipu.costs.label import Label
+
+#: The op of TensorFlow that an op of a library is priced as; others as an unknown op.
+_LIKE = {
+    "poplin::matMul": "BatchMatMulV2",
+    "popnn::logSoftmax": "LogSoftmax",
+    "popops::gather": "GatherV2",
+    "popops::map": "Mul",
+    "popops::multiSlice": "GatherV2",
+    "popops::topK": "TopKV2",
+    "poprand::normal": "RandomStandardNormal",
+    "poprand::truncatedNormal": "TruncatedNormal",
+    "poprand::uniform": "RandomUniform",
+}
+_UNKNOWN = "UserProgram"
+_TYPES = {
+    "float": "float32",
+    "half": "float16",
+    "int": "int32",
+    "unsigned int": "uint32",
+    "short": "int16",
+    "unsigned short": "uint16",
+    "char": "int8",
+    "unsigned char": "uint8",
+}
+
+Price = Callable[[OpSpec, Resources], Cost]
+
+
+def rules_with(price: Price) -> Mapping[str, Rule]:
+    """Returns the rule of users' operations.
+
+    Args:
+        price: gives the cost of an op of TensorFlow.
+    """
+
+    def user_program(spec: OpSpec, resources: Resources) -> Cost:
+        takes = spec.attributes.get("takes")
+        if not isinstance(takes, str):
+            raise UnknownCostError(f"{spec.type}: nothing is known of the program.")
+        return _cost(json.loads(takes), resources, price)
+
+    return rules(user_program, "IpuPrecompiledUserOp", "takes")
+
+
+def _cost(takes: Mapping[str, Any], resources: Resources, price: Price) -> Cost:
+    """Returns the cost of a program, from what Poplar says of it."""
+    own = Cost(
+        compute=takes["compute"],
+        exchange=takes["exchange"],
+        sync=takes["sync"],
+        temporary=takes["temporary"],
+        codelets=tuple(takes["codelets"]),
+        vertex_state=takes["vertex_state"],
+        label=Label.MODELLED if takes["certain"] else Label.ASSUMED,
+    )
+    libraries = FREE
+    for op in takes["ops"]:
+        spec = OpSpec(
+            _LIKE.get(op["name"], _UNKNOWN), _tensors(op["inputs"]), _tensors(op["outputs"]), {}
+        )
+        libraries = libraries + price(spec, resources).times(op["times"])
+    if not takes["ops"]:
+        return own
+    # Intermediate results are there while the ops of libraries run.
+    temporary = own.temporary + libraries.temporary
+    return dataclasses.replace(own + libraries, temporary=temporary)
+
+
+def _tensors(tensors: list[tuple[str, list[int]]]) -> tuple[TensorType, ...]:
+    return tuple(TensorType(_TYPES.get(name, name), tuple(shape)) for name, shape in tensors)
