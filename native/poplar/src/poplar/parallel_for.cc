@@ -24,19 +24,23 @@ class Workers {
 
   unsigned count() const { return static_cast<unsigned>(threads_.size()) + 1; }
 
-  // Calls `task` on all threads.
+  // Calls `task` on the threads that are free, and on this one: it returns when all work is taken.
+  // Waits for those that have begun, and for no others: the machine may be busy.
   void Run(const std::function<void()>& task) {
-    std::lock_guard<std::mutex> one_at_a_time(running_);
+    if (busy_.exchange(true)) return task();  // for another caller, or the one around this
     {
       std::lock_guard<std::mutex> lock(mu_);
       task_ = &task;
-      left_ = threads_.size();
       ++round_;
     }
     start_.notify_all();
     task();
-    std::unique_lock<std::mutex> lock(mu_);
-    done_.wait(lock, [this] { return left_ == 0; });
+    {
+      std::unique_lock<std::mutex> lock(mu_);
+      task_ = nullptr;
+      done_.wait(lock, [this] { return active_ == 0; });
+    }
+    busy_ = false;
   }
 
  private:
@@ -54,21 +58,23 @@ class Workers {
       const std::function<void()>* task;
       {
         std::unique_lock<std::mutex> lock(mu_);
-        start_.wait(lock, [&] { return round_ != seen; });
+        start_.wait(lock, [&] { return task_ != nullptr && round_ != seen; });
         seen = round_;
         task = task_;
+        ++active_;
       }
       (*task)();
       std::lock_guard<std::mutex> lock(mu_);
-      if (--left_ == 0) done_.notify_one();
+      if (--active_ == 0) done_.notify_one();
     }
   }
 
   std::vector<std::thread> threads_;
-  std::mutex running_, mu_;
+  std::atomic<bool> busy_{false};
+  std::mutex mu_;
   std::condition_variable start_, done_;
-  const std::function<void()>* task_ = nullptr;
-  size_t left_ = 0;
+  const std::function<void()>* task_ = nullptr;  // null when all its work is taken
+  size_t active_ = 0;                            // threads that work for it
   uint64_t round_ = 0;
 };
 

@@ -23,7 +23,7 @@ using poplar::core::KernelSpec;
 constexpr size_t kBlock = 1024;  // elements
 constexpr size_t kRegisterBytes = kBlock * sizeof(uint64_t);
 // Of a thread, at least.
-constexpr size_t kGrain = 16 * kBlock;
+constexpr size_t kGrain = 64 * kBlock;
 
 template <typename Op>
 Op OpOfName(const std::string& name) {
@@ -255,7 +255,8 @@ class Worker {
   Worker(const Program& program, const std::vector<Input>& inputs,
          const std::vector<const void*>& data, Element out_element, void* out)
       : program_(program), inputs_(inputs), data_(data), out_element_(out_element), out_(out) {
-    memory_.resize((program.registers() + 2 * inputs.size()) * kRegisterBytes / sizeof(uint64_t));
+    const size_t registers = program.registers() + 2 * inputs.size();
+    memory_.reset(new uint64_t[registers * kRegisterBytes / sizeof(uint64_t)]);  // not set to zero
     blocks_.resize(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (IsLoadedOnce(i)) Load(i, 0, kBlock);
@@ -293,7 +294,7 @@ class Worker {
   bool IsLoadedOnce(size_t i) const { return inputs_[i].broadcast.IsScalar(); }
 
   void* RegisterOf(size_t index) {
-    return memory_.data() + index * kRegisterBytes / sizeof(uint64_t);
+    return memory_.get() + index * kRegisterBytes / sizeof(uint64_t);
   }
 
   const void* BlockOf(const Slot& slot) {
@@ -356,7 +357,7 @@ class Worker {
   const std::vector<const void*>& data_;
   const Element out_element_;
   void* const out_;
-  std::vector<uint64_t> memory_;
+  std::unique_ptr<uint64_t[]> memory_;
   std::vector<const void*> blocks_;
 };
 
