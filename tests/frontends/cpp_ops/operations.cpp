@@ -18,6 +18,7 @@ const popart::OperatorIdentifier Leaky = {"test.cpp", "Leaky", 1};
 const popart::OperatorIdentifier Product = {"test.cpp", "Product", 1};
 const popart::OperatorIdentifier Halves = {"test.cpp", "Halves", 1};
 const popart::OperatorIdentifier Negate = {"test.cpp", "NegateInPlace", 1};
+const popart::OperatorIdentifier NegateWeight = {"test.cpp", "NegateWeight", 1};
 const popart::OperatorIdentifier Replicas = {"test.cpp", "Replicas", 1};
 const popart::OperatorIdentifier NoLowering = {"test.cpp", "NoLowering", 1};
 const popart::OperatorIdentifier NoGradient = {"test.cpp", "NoGradient", 1};
@@ -355,7 +356,16 @@ class NegateOpx : public popart::popx::Opx {
     setOutTensor(0, getInTensor(0));
   }
 };
-popart::popx::OpxCreator<NegateOpx> negateOpxCreator(CustomOperators::Negate);
+popart::popx::OpxCreator<NegateOpx> negateOpxCreator({CustomOperators::Negate,
+                                                      CustomOperators::NegateWeight});
+
+struct NegateWeightOp : SameShapeOp<NegateWeightOp> {
+  using SameShapeOp::SameShapeOp;
+  popart::view::Regions modifies(popart::InIndex index) const final {
+    return {popart::view::Region::getFull(inShape(index))};
+  }
+};
+popart::OpCreator<NegateWeightOp> negateWeightCreator({{CustomOperators::NegateWeight, {}}});
 
 // --- The number of replicas ---
 

@@ -90,6 +90,18 @@ def test_other_readers_keep_an_input_that_changes():
     np.testing.assert_array_equal(found[z], 0 * X)
 
 
+def test_modified_weights_stay_modified():
+    builder = popart.Builder()
+    w = builder.addInitializedInputTensor(X)
+    (y,) = add(builder, "NegateWeight", [w])
+    with popart_models.device() as info:
+        anchors = popart.DataFlow(1, [y])
+        session = popart.InferenceSession(builder.getModelProto(), anchors, info)
+        session.prepareDevice()
+        found = [popart_models.run(session, {})[y].copy() for _ in range(3)]
+    np.testing.assert_array_equal(found, [-X, X, -X])
+
+
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_lowerings_know_the_replicas(replicas):
     (y,) = infer("Replicas", X, replicas=replicas)

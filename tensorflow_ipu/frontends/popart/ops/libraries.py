@@ -11,6 +11,7 @@ import tensorflow as tf
 from onnx import helper
 
 from tensorflow_ipu.frontends.cpp_ops import library, ops
+from tensorflow_ipu.frontends.cpp_ops.ops import CppOp
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.ops import registry
 from tensorflow_ipu.frontends.popart.ops.context import Context
@@ -101,7 +102,18 @@ def _compute(
     given = [tensor for tensor in inputs if tensor is not None]
     session = f"replicas={context.replicas} training={context.is_training}"
     title = f"{op.identifier} {_text(attributes)} {op.inputs} {session}"
-    return op.call(given, title)
+    return _modify(op, given, title, context) if op.modified else op.call(given, title)
+
+
+def _modify(op: CppOp, inputs: Sequence[Any], title: str, context: Context) -> list[Any]:
+    """Runs an op that modifies inputs, and writes those that are weights. It has no gradient."""
+    results = op.run([tf.stop_gradient(tensor) for tensor in inputs], title)
+    count = len(op.outputs)
+    for index, value in zip(op.modified, results[count:]):
+        name = context.node.input[index]
+        if context.is_weight(name) and context.services is not None:
+            context.services.assign(name, value)
+    return results[:count]
 
 
 def _constant(tensor: Any) -> Any:
