@@ -23,18 +23,21 @@ class Parser(argparse.ArgumentParser):
 
     Attributes:
         examples: Command lines, each with its effect.
+        closing: Text at the end of the help, as it is.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         """Takes the arguments of `argparse.ArgumentParser`."""
         super().__init__(*arguments, **options)
         self.examples: tuple[tuple[str, str], ...] = ()
+        self.closing = ""
         self._received: list[str] = []
 
     def format_help(self) -> str:
-        """Returns the help, with examples at its end."""
+        """Returns the help, with examples and the closing text at its end."""
         lines = [f"  {command}\n      {meaning}" for command, meaning in self.examples]
-        return super().format_help() + ("\nexamples:\n" + "\n".join(lines) + "\n" if lines else "")
+        examples = "\nexamples:\n" + "\n".join(lines) + "\n" if lines else ""
+        return super().format_help() + examples + self.closing
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parses known arguments, as argparse does; keeps all words for errors."""

@@ -17,6 +17,36 @@ _EXAMPLES = (
     ("tensorflow-ipu sdk --path", "the folder with headers and libraries"),
 )
 
+_FIRST_PROGRAM = """
+A first program, first.cpp, is host code and codelets in one file:
+
+    #ifdef __POPC__
+    #include <poplar/Vertex.hpp>
+    struct Twice : poplar::Vertex {
+      poplar::InOut<poplar::Vector<float>> x;
+      void compute() { for (float &v : x) v *= 2; }
+    };
+    #else
+    #include <poplar/Engine.hpp>
+    #include <poplar/IPUModel.hpp>
+    using namespace poplar;
+    int main() {
+      Device device = IPUModel().createDevice();
+      Graph graph(device);
+      graph.addCodelets(__FILE__);
+      Tensor x = graph.addVariable(FLOAT, {4}, VariableMappingMethod::LINEAR);
+      graph.setInitialValue(x, 21.0f);
+      ComputeSet twice = graph.addComputeSet();
+      graph.setTileMapping(graph.addVertex(twice, "Twice", {{"x", x}}), 0);
+      Engine engine(graph, program::Sequence(program::Execute(twice),
+                                             program::PrintTensor("x", x)));
+      engine.loadAndRun(device);
+    }
+    #endif
+
+    g++ -std=c++17 first.cpp -lpoplar -o first && ./first
+"""
+
 
 def add(parser: Parser) -> None:
     """Adds the arguments of the command.
@@ -31,6 +61,7 @@ def add(parser: Parser) -> None:
         "C++ programs that use Poplar's core compile unchanged and run on this machine: "
         "g++ -std=c++17 main.cpp -lpoplar -lpoputil."
     )
+    parser.closing = _FIRST_PROGRAM
     parser.add_argument("--path", action="store_true", help="print the folder only")
 
 
