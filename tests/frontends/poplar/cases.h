@@ -72,7 +72,8 @@ class Case {
     for (int i = 0; i < times; ++i) engine.run();
     for (const std::pair<std::string, poplar::Tensor> &read : reads_) print(engine, read);
     for (const std::pair<const std::string, double> &note : notes_) {
-      std::cout << "tensor " << note.first << " float - " << note.second << "\n";
+      std::cout << "tensor " << note.first << " float - " << std::setprecision(9) << note.second
+                << "\n";
     }
   }
 
