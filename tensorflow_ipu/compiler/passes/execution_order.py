@@ -6,7 +6,12 @@ from tensorflow.core.framework import function_pb2, node_def_pb2, types_pb2
 
 from tensorflow_ipu.compiler.ir import effects
 from tensorflow_ipu.compiler.ir.function_nodes import topological
-from tensorflow_ipu.compiler.ir.program import Program, functions_run_by, input_node
+from tensorflow_ipu.compiler.ir.program import (
+    COMPOSITE_ATTRIBUTE,
+    Program,
+    functions_run_by,
+    input_node,
+)
 from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.util import op_names
 
@@ -66,6 +71,9 @@ def _run_after(node: node_def_pb2.NodeDef, name: str) -> None:
 
 
 _START = "ipu_at_start"
+# Of TensorFlow, on a call: it becomes its ops at once, and no optimizer drops edges that it needs.
+# A call that stays keeps its operands until its collective ends.
+_INLINED = "_lower_as_multi_device_function"
 _NOT_WAITING = (types_pb2.DT_RESOURCE, types_pb2.DT_VARIANT)
 
 
@@ -114,6 +122,8 @@ def _end_after_effects(
         if not effects.of_node(program, node, running):
             continue
         node.op = op_names.STATEFUL.get(node.op, node.op)
+        if COMPOSITE_ATTRIBUTE in node.attr:
+            node.attr[_INLINED].b = True
         if node.name not in kept or (op_names.is_call(node.op) and node.name not in waited):
             function.control_ret[node.name] = node.name
             function.signature.control_output.append(node.name)
