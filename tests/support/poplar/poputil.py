@@ -191,6 +191,8 @@ def functions_of_graphs(session: Session) -> None:
     session.expect(target, x[2])
     t = session.tensor(x)
     session.expect(session.call("PoplibsOpDebugInfo", t), x)
+    session.expect(session.call("cyclesTables"), _ints([5, 9], 2))
+    session.expect(session.call("createMetadataTensors"), np.full(2, 5, np.uint8))
     for value in (0.1, 0.5):
         half = np.float32(np.float16(value))
         result = session.call("castToDeviceHalfValue", value)

@@ -5,6 +5,7 @@
 #include <poplar/Graph.hpp>
 #include <poplar/Interval.hpp>
 #include <poplar/Program.hpp>
+#include <poplar/Quarter.hpp>
 #include <poplar/Target.hpp>
 #include <poplar/Tensor.hpp>
 #include <poplar/TensorCloneMethod.hpp>
@@ -91,6 +92,14 @@ poplar::Tensor cloneN(
     poplar::Graph &graph, const poplar::Tensor &t, unsigned N,
     const poplar::DebugContext &debugContext = {},
     poplar::TensorCloneMethod method = poplar::TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES);
+
+/// Tensors with the format and scale of 8-bit floats, on tile 0.
+poplar::Tensor createConstantMetadataTensor(poplar::Graph &graph,
+                                            poplar::QuarterMetadata::Format fp8Format,
+                                            int fp8Scale);
+poplar::Tensor createVariableMetadataTensor(poplar::Graph &graph,
+                                            poplar::QuarterMetadata::Format fp8Format,
+                                            int fp8Scale);
 
 /// A number rounded to half.
 double castToDeviceHalfValue(const poplar::Target &target, double input);

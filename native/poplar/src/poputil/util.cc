@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "poplar/MetadataCreation.hpp"
 #include "poputil/call.h"
 
 namespace poputil {
@@ -213,6 +214,16 @@ Tensor duplicate(Graph& graph, const Tensor& in, Sequence& prog, const DebugCont
 Tensor cloneN(Graph& graph, const Tensor& t, unsigned N, const DebugContext& debugContext,
               TensorCloneMethod method) {
   return graph.cloneN(t.expand({0}), N, debugContext, method);
+}
+
+Tensor createConstantMetadataTensor(Graph& graph, poplar::QuarterMetadata::Format fp8Format,
+                                    int fp8Scale) {
+  return poplar::createConstantMetadataTensor(graph, fp8Format, fp8Scale);
+}
+
+Tensor createVariableMetadataTensor(Graph& graph, poplar::QuarterMetadata::Format fp8Format,
+                                    int fp8Scale) {
+  return poplar::createVariableMetadataTensor(graph, fp8Format, fp8Scale);
 }
 
 namespace {

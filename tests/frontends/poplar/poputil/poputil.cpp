@@ -6,6 +6,7 @@
 #include <poputil/TileMapping.hpp>
 #include <poputil/Util.hpp>
 #include <poputil/VarStructure.hpp>
+#include <poputil/cyclesTables.hpp>
 
 #include "../harness.hpp"
 
@@ -16,6 +17,12 @@ using poplar::program::Sequence;
 using Intervals = std::vector<Interval>;
 
 namespace {
+
+poplar::VertexPerfEstimate getCyclesEstimateForSum(const poplar::VertexIntrospector &,
+                                                   const poplar::Target &,
+                                                   const poplar::Type &type) {
+  return poplar::VertexPerfEstimate(type == poplar::HALF ? 5 : 9);
+}
 
 Tensor numbers(Arguments &a, const std::vector<int> &values, std::size_t columns) {
   const Tensor t = a.graph.addConstant(poplar::INT, {values.size() / columns, columns}, values);
@@ -262,6 +269,26 @@ void addGraphFunctions(harness::Functions &f) {
     di.addOutput(result);
     if (result.getDebugStr() != "outer/inner") std::abort();
     return t;
+  };
+  // The bits of both kinds of metadata.
+  f["createMetadataTensors"] = [](Arguments &a) {
+    const auto format = poplar::QuarterMetadata::Format::F152;
+    const Tensor both =
+        poplar::concat(poputil::createConstantMetadataTensor(a.graph, format, 5).reshape({1}),
+                       poputil::createVariableMetadataTensor(a.graph, format, 5).reshape({1}));
+    return both.reinterpret(poplar::UNSIGNED_CHAR);
+  };
+  f["cyclesTables"] = [](Arguments &a) {
+    const poputil::internal::PerfEstimatorTable table = {
+        CYCLE_ESTIMATOR_ENTRY(ns, Sum, poplar::HALF),
+        CYCLE_ESTIMATOR_ENTRY(ns, Sum, poplar::FLOAT)};
+    poputil::internal::registerPerfFunctions(a.graph, table);
+    if (table[1].first != "ns::Sum<float>") std::abort();
+    const poplar::VertexIntrospector vertex;
+    const auto cycles = [&](unsigned i) {
+      return static_cast<int>(table[i].second(vertex, a.graph.getTarget()).cycles);
+    };
+    return numbers(a, {cycles(0), cycles(1)}, 2);
   };
   f["castToDeviceHalfValue"] = [](Arguments &a) {
     const double value = a.number();
