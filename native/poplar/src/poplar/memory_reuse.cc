@@ -25,8 +25,8 @@ constexpr uint64_t kPadding = 16;
 struct Lifetime {
   uint32_t variable;
   int first, last;
-  // An operand of the step that makes it, whose memory it may take over.
-  int64_t operand = -1;
+  // Operands of the step that makes it, whose memory it may take over.
+  std::vector<uint32_t> operands;
 };
 
 // The variable that a tensor is all of, in order; else -1.
@@ -43,7 +43,7 @@ int64_t WholeVariableOf(const GraphData& graph, const Tensor& tensor) {
 class Lifetimes {
  public:
   Lifetimes(const GraphData& graph, const std::vector<uint32_t>& variables) : graph_(graph) {
-    for (const uint32_t variable : variables) lifetimes_[variable] = {variable, -1, -1, -1};
+    for (const uint32_t variable : variables) lifetimes_[variable] = {variable, -1, -1, {}};
     for (const Edge& edge : graph.edges) {
       const uint32_t set = graph.vertices[edge.vertex].compute_set;
       edge.ForEachRun([&](const Run& run) { sets_[set].insert(run.var); });
@@ -81,7 +81,7 @@ class Lifetimes {
     for (const Tensor& input : node.inputs) {
       if (input.shape() != output.shape() || input.elementType() != output.elementType()) continue;
       const int64_t operand = WholeVariableOf(graph_, input);
-      if (operand >= 0) made->second.operand = operand;
+      if (operand >= 0) made->second.operands.push_back(static_cast<uint32_t>(operand));
     }
   }
 
@@ -215,7 +215,10 @@ uint64_t ShareMemory(GraphData* graph, const program::Program& program) {
   const auto take_over = [&used](const Lifetime& lifetime, uint64_t bytes) -> std::optional<Part> {
     const auto [begin, end] = used.equal_range(lifetime.first);
     for (auto it = begin; it != end; ++it) {
-      if (it->second.variable != lifetime.operand || it->second.bytes != bytes) continue;
+      const auto& operands = lifetime.operands;
+      const bool is_operand =
+          std::find(operands.begin(), operands.end(), it->second.variable) != operands.end();
+      if (!is_operand || it->second.bytes != bytes) continue;
       const Part part = it->second;
       used.erase(it);
       return part;
