@@ -23,6 +23,7 @@ from tensorflow_ipu.compiler.checks import (
     refusals,
     replica_checks,
     target_limits,
+    user_programs,
     verify,
 )
 from tensorflow_ipu.compiler.cluster import Cluster
@@ -126,7 +127,7 @@ TABLE: dict[str, tuple[Step, ...]] = {
     ),
     # The Executable of a new program, before its report is written ...
     "executable": (
-        ExecutableCheck("user_programs", user_ops.build),
+        ExecutableCheck("user_programs", user_programs.check),
         ExecutableCheck("operators", operators.check_chip),
         ExecutableCheck("accumulation", accumulation.check),
     ),

@@ -656,7 +656,7 @@ def take_outfeed(
 
 
 def _numbers(rows: Rows | None) -> Any:
-    """Returns rows of arrays as the engine takes them, those of one tensor after the other."""
+    """Returns rows of arrays as the engine takes them, tensor by tensor."""
     if rows is None:
         return None
     numbers = [row for of_tensor in rows for row in of_tensor]

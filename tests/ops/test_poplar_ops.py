@@ -229,7 +229,7 @@ class TestValues:
 
 
 class TestGradients:
-    """Derivatives by `<op>_grad`, compared with those of TensorFlow's product."""
+    """Derivatives by `<op>_grad`, compared with TensorFlow's of a product."""
 
     @pytest.mark.parametrize("where", RUNNERS)
     @pytest.mark.parametrize("indices", [None, [1]])

@@ -87,7 +87,7 @@ def test_switch_keeps_copies_apart(
 
 @pytest.mark.parametrize("at_once", [1, 2])
 def test_shared_copies_part_again(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each iteration has a sum, where replicas wait and share what has become equal."""
+    """Each iteration has a sum, where replicas wait and share values that are equal by then."""
     monkeypatch.setenv(AT_ONCE, str(at_once))
 
     def update(variable: tf.Variable, index: tf.Tensor) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import errors
@@ -14,10 +13,6 @@ from tensorflow_ipu.compiler.ir.program import Program, node_tag
 from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.runtime import native
 from tensorflow_ipu.runtime.attachment import System
-
-if TYPE_CHECKING:
-    from tensorflow_ipu.compiler.cluster import Cluster
-    from tensorflow_ipu.compiler.executable import Executable
 
 CPU = "IpuCpuUserOperation"
 PRECOMPILED = "IpuPrecompiledUserOp"
@@ -71,23 +66,8 @@ def target_text(system: System, ordinal: int, replicas: int) -> bytes:
     return f"{chip.architecture} {chip.tiles} {replicas}".encode()
 
 
-def build(program: Program, executable: Executable, cluster: Cluster) -> None:
-    """Builds the Poplar programs of a Program's custom operations.
-
-    Describing the Executable builds them for the shapes of their inputs. So the faults of users'
-    functions are errors when the Program is compiled.
-
-    Raises:
-        tf.errors.InternalError: If a user's function fails.
-        tf.errors.ResourceExhaustedError: If variables of an operation do not fit on a tile.
-    """
-    del cluster
-    if any(node.op == PRECOMPILED for _, node in program.nodes()):
-        executable.workload  # noqa: B018
-
-
 def takes(node: node_def_pb2.NodeDef, shapes: Sequence[Sequence[int]]) -> str:
-    """Returns what the program of a custom operation takes on the chip.
+    """Returns the cycles and bytes of a custom operation's Poplar program.
 
     Args:
         node: the operation.

@@ -91,7 +91,7 @@ class Weights:
         self._infeed.fill(len(self._replicas), parts, rows)
 
     def take(self) -> dict[Variable, np.ndarray]:
-        """Returns what replicas have of each variable: its parts, or all values if all come.
+        """Returns the replicas' values of each variable: its parts, or all values if all come.
 
         Where the replicas run in several processes, these meet here: a group of replicas may have
         its first one, or shards of a value, in another process.
@@ -121,7 +121,7 @@ class Weights:
 
 
 def _of_all_processes(variable: Variable, stored: np.ndarray) -> np.ndarray:
-    """Returns what replicas of all processes have of a variable, as `Weights.take` does."""
+    """Returns the values of a variable in all processes, as `Weights.take` does."""
     joined = transport.joined(tf.constant(stored.reshape(-1).view(np.uint8))).numpy()
     layout = variable.layout
     rows = joined.view(variable.dtype.as_numpy()).reshape(-1, *layout.shape_on_device)
