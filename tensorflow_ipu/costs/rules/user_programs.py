@@ -46,6 +46,10 @@ _TYPES = {
     "char": "int8",
     "unsigned char": "uint8",
 }
+# Of Poplar's description of a program.
+_FIELDS = frozenset(
+    ("compute", "exchange", "sync", "temporary", "codelets", "vertex_state", "certain", "ops")
+)
 
 Price = Callable[[OpSpec, Resources], Cost]
 
@@ -58,12 +62,21 @@ def rules_with(price: Price) -> Mapping[str, Rule]:
     """
 
     def user_program(spec: OpSpec, resources: Resources) -> Cost:
-        takes = spec.attributes.get("takes")
-        if not isinstance(takes, str):
-            raise UnknownCostError(f"{spec.type}: nothing is known of the program.")
-        return _cost(json.loads(takes), resources, price)
+        return _cost(_described(spec), resources, price)
 
     return rules(user_program, "IpuPrecompiledUserOp", "takes")
+
+
+def _described(spec: OpSpec) -> Mapping[str, Any]:
+    """Returns Poplar's description of the program of an op."""
+    takes = spec.attributes.get("takes")
+    try:
+        described = json.loads(takes) if isinstance(takes, str) else None
+    except ValueError:
+        described = None
+    if not isinstance(described, dict) or not described.keys() >= _FIELDS:
+        raise UnknownCostError(f"{spec.type}: nothing is known of the program.")
+    return described
 
 
 def _cost(takes: Mapping[str, Any], resources: Resources, price: Price) -> Cost:
