@@ -43,7 +43,7 @@ def build(folder: Path) -> Path:
 
 
 def with_tensorflow(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """Returns what `Build` computes."""
+    """Returns the results of `Build` by TensorFlow ops."""
     z = x * y
     z = z + x
     z = z - y

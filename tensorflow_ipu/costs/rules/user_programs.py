@@ -80,7 +80,7 @@ def _described(spec: OpSpec) -> Mapping[str, Any]:
 
 
 def _cost(takes: Mapping[str, Any], resources: Resources, price: Price) -> Cost:
-    """Returns the cost of a program, from what Poplar says of it."""
+    """Returns the cost of a program, from its description by Poplar."""
     own = Cost(
         compute=takes["compute"],
         exchange=takes["exchange"],

@@ -1,4 +1,4 @@
-"""Costs of users' Poplar programs: sums of what Poplar says and of library ops."""
+"""Costs of users' Poplar programs: sums of Poplar's description and of library ops."""
 
 from __future__ import annotations
 

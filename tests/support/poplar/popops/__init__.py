@@ -1,4 +1,4 @@
-"""Cases of popops: what to call, and the values that NumPy gives."""
+"""Cases of popops: calls, and their values by NumPy."""
 
 from __future__ import annotations
 
