@@ -2,7 +2,7 @@
 
 Each is part of a training loop on the simulated IPU. For several sizes it prints microseconds per
 step of wall-clock and of processor time, and their ratios Poplar / TensorFlow (wanted: <= 1.2).
-The contenders take turns; a ratio is that of their medians.
+Poplar and TensorFlow run in turn. A ratio is the median time of Poplar over that of TensorFlow.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Costs of users' operations that are Poplar programs.
 
-Poplar says what it knows: memory and vertices by the user's mapping, cycles by the user's
-estimates. Ops of its libraries are priced as the ops of TensorFlow that compute the same.
+Memory and vertices follow the user's mapping, and cycles the user's estimates. Ops of Poplar's
+libraries are priced as the ops of TensorFlow that compute the same.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class Session:
         return " ".join(texts)
 
     def check(self, run: Callable[[str], str]) -> None:
-        """Runs the program and compares what it prints."""
+        """Runs the program, and compares its output with the expected values."""
         output = run("\n".join(self.lines)).splitlines()
         errors, values = output[: len(self._errors)], output[len(self._errors) :]
         for line, (kind, *texts) in zip(errors, self._errors):

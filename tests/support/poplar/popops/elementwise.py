@@ -346,7 +346,7 @@ def operands_that_share_memory(session: Session) -> None:
 
 @CASES.add
 def expressions_with_operators(session: Session) -> None:
-    """Operators make the nodes of classes; numbers take the type of what they meet."""
+    """Operators make the same nodes as classes. A number takes the type of the other operand."""
     a, b = (session.rng.uniform(-3, 3, (2, 9)).astype(F32) for _ in range(2))
     b[0, 0] = a[0, 0]
     tensors = [session.tensor(a), session.tensor(b)]
