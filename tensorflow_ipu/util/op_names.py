@@ -66,6 +66,13 @@ ASSIGNMENTS = frozenset({ASSIGN, *ACCUMULATIONS})
 _OPTIMIZER_UPDATES = ("ResourceApply", "ResourceSparseApply")
 _WRITES = (*_OPTIMIZER_UPDATES, "Assign", "ResourceScatter", "ResourceStridedSliceAssign")
 
+# --- Operands that are not read, or not all ---
+
+#: They pass their operands on without a copy, perhaps with another shape.
+PASSING = FRAME_OPS | {"Identity", "IdentityN", "StopGradient", "Reshape", "Squeeze", "ExpandDims"}
+#: They read a part of their first operand, as large as their result.
+SLICES = frozenset({"Slice", "StridedSlice", "Gather", "GatherV2", "GatherNd"}) | (READS - {READ})
+
 # --- Shapes ---
 
 #: They read the shape of a tensor only.

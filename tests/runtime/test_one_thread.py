@@ -200,3 +200,21 @@ def test_only_small_loops_of_one_replica(replies: list[bool]) -> None:
 
             strategy.run(program, (tf.ones([elements]),))
     assert replies == [True, False, False]
+
+
+def test_slices_of_large_argument_are_small(replies: list[bool]) -> None:
+    replica_helpers.configure(1)
+    strategy = ipu_strategy.IPUStrategy()
+    rows = np.random.default_rng(0).standard_normal((STEPS, 400_000), dtype=np.float32)
+    with strategy.scope():
+
+        @tf.function(jit_compile=True)
+        def program(rows: tf.Tensor) -> tf.Tensor:
+            total = tf.zeros([400_000])
+            for i in tf.range(STEPS):
+                total += rows[i]
+            return total
+
+        total = strategy.run(program, (tf.constant(rows),))
+    assert replies == [True]
+    np.testing.assert_allclose(total, rows.sum(0), rtol=1e-4, atol=1e-5)

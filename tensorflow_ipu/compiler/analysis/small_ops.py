@@ -31,17 +31,20 @@ def are_small(ops: Iterable[OpRecord], cores: int) -> bool:
     """Returns whether each op has static shapes, and is over before more threads would help.
 
     Args:
-        ops: the ops.
+        ops: the ops. Ops that run functions do not count, only those of the functions.
         cores: of the host.
     """
     share = min(1.0, _CORES / cores)
-    return all(_is_small(op, share) for op in ops)
+    skipped = op_names.CONTROL_FLOW | op_names.PASSING
+    return all(op.type in skipped or _is_small(op, share) for op in ops)
 
 
 def _is_small(op: OpRecord, share: float) -> bool:
     if op.bytes_in is None or op.bytes_out is None:
         return False
     size = op.bytes_in + op.bytes_out
+    if op.type in op_names.SLICES:
+        size = 2 * op.bytes_out
     if op.type == "MatMul":
         return size <= _MATMUL_BYTES * share and (op.flops or 0) <= _MATMUL_FLOPS * share
     if op.flops is None:

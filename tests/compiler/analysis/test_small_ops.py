@@ -9,8 +9,8 @@ from tensorflow_ipu.compiler.analysis import small_ops
 from tensorflow_ipu.compiler.ir.records import OpRecord
 
 
-def _op(op_type: str, size: int | None, flops: int | None) -> OpRecord:
-    return OpRecord(op_type, op_type, "f", 0, (0,), (), (), size, 0, flops, "exact")
+def _op(op_type: str, size: int | None, flops: int | None, result: int = 0) -> OpRecord:
+    return OpRecord(op_type, op_type, "f", 0, (0,), (), (), size, result, flops, "exact")
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,10 @@ def _op(op_type: str, size: int | None, flops: int | None) -> OpRecord:
         (_op("Svd", 4 * 64 * 64, None), True),
         (_op("Svd", 4 * 512 * 512, None), False),
         (_op("Unique", None, 0), False),
+        (_op("While", 20_000_000, 0, 20_000_000), True),
+        (_op("Reshape", 20_000_000, 0, 20_000_000), True),
+        (_op("StridedSlice", 20_000_000, 0, 100_000), True),
+        (_op("StridedSlice", 20_000_000, 0, 10_000_000), False),
     ],
 )
 def test_size_of_op_decides(op: OpRecord, expected: bool) -> None:
