@@ -9,7 +9,7 @@ import pytest
 
 HERE = Path(__file__).parent
 
-#: Functions and classes of tier A, by library: a case of its programs uses each.
+#: Functions and classes that public programs use, by library: a case of its programs uses each.
 NAMES = {
     "poplin": (
         "PlanningCache",
@@ -40,6 +40,10 @@ NAMES = {
         "softmax",
         "PoolingType",
         "pooling::pool",
+        "rnn::RnnParams",
+        "rnn::RnnSlice",
+        "rnn::StateSequence",
+        "rnn::TimeStepState",
     ),
     "poprand": ("addCodelets", "uniform", "normal", "truncatedNormal", "setSeed"),
     "popsparse": (
@@ -59,6 +63,9 @@ NAMES = {
         "dynamic::createFullyConnectedWeights",
         "dynamic::createSparseDenseMatMulLHS",
         "dynamic::sparseDenseMatMul",
+        "experimental::SubBlockMask",
+        "experimental::BSMatMulParams",
+        "experimental::bsMatMul",
     ),
 }
 

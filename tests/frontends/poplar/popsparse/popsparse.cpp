@@ -7,6 +7,8 @@
 #include <popsparse/SparsePartitioner.hpp>
 #include <popsparse/SparseStorageFormats.hpp>
 #include <popsparse/codelets.hpp>
+#include <popsparse/experimental/BlockSparse.hpp>
+#include <popsparse/experimental/BlockSparseMatMul.hpp>
 
 using namespace poplar;
 using namespace poplar::program;
@@ -146,7 +148,65 @@ void layer(Case &c) {
   c.out("after", weights.getNzValuesTensor());
 }
 
+popsparse::experimental::SubBlockMask zeroed(const Case &c) {
+  using popsparse::experimental::SubBlockMask;
+  const std::map<std::string, SubBlockMask> masks = {{"none", SubBlockMask::None},
+                                                     {"upper", SubBlockMask::ZeroUpperTriangle},
+                                                     {"lower", SubBlockMask::ZeroLowerTriangle}};
+  return masks.at(c.word("zeroed"));
+}
+
+std::array<int, 3> three(const Case &c, const std::string &name) {
+  const std::vector<int> sizes = c.list<int>(name);
+  return {{sizes[0], sizes[1], sizes[2]}};
+}
+
+std::vector<unsigned char> present(const Case &c) {
+  const std::vector<int> blocks = c.list<int>("present");
+  return std::vector<unsigned char>(blocks.begin(), blocks.end());
+}
+
+void denseTimesBlocks(Case &c) {
+  using namespace popsparse::experimental;
+  const Type type = c.type("type");
+  const BSMatMulParams params(three(c, "sizes"), three(c, "block"), present(c),
+                              c.flag("transposed"), type, type, FLOAT,
+                              static_cast<unsigned>(c.number("groups")));
+  const Tensor lhs = createBSMatMulInputLHS(c.graph, params, "lhs");
+  const Tensor rhs = createBSMatMulInputRHS(c.graph, params, "rhs");
+  c.set("lhs", lhs);
+  c.set("rhs", rhs);
+  c.out("out", bsMatMul(c.graph, params, c.prog, lhs, rhs, {{"memoryCycleRatio", "0.5"}}));
+  const Tensor rows =
+      lhs.reshape({lhs.numElements() / lhs.dim(lhs.rank() - 1), lhs.dim(lhs.rank() - 1)});
+  c.out("rows", bsMatMul(c.graph, params, c.prog, rows, rhs));
+}
+
+void blocksOfProduct(Case &c) {
+  using namespace popsparse::experimental;
+  const std::array<int, 3> sizes = three(c, "sizes"), block = three(c, "block");
+  const unsigned groups = static_cast<unsigned>(c.number("groups"));
+  const BSMatMulParams params(sizes, block, present(c), FLOAT, FLOAT, FLOAT, zeroed(c), groups);
+  const Tensor lhs = createBSMatMulInputLHS(c.graph, params, "lhs");
+  const Tensor rhs = createBSMatMulInputRHS(c.graph, params, "rhs");
+  c.set("lhs", lhs);
+  c.set("rhs", rhs);
+  const Tensor product = bsMatMul(c.graph, params, c.prog, lhs, rhs);
+  c.out("product", product);
+  const std::array<int, 2> dim = {{sizes[0], sizes[2]}}, area = {{block[0], block[2]}};
+  const Tensor softmax =
+      bsSoftmax(c.graph, product, dim, area, present(c), zeroed(c), groups, c.prog);
+  c.out("softmax", softmax);
+  c.out("gradient", bsSoftmaxGrad(c.graph, softmax, c.in("dy"), dim, area, present(c), c.prog));
+  const Tensor same = c.graph.clone(product);
+  c.prog.add(Copy(product, same));
+  bsSoftmaxInPlace(c.graph, same, dim, area, present(c), zeroed(c), groups, c.prog);
+  c.out("in_place", same);
+}
+
 const Cases cases = {
+    {"denseTimesBlocks", denseTimesBlocks},
+    {"blocksOfProduct", blocksOfProduct},
     {"dynamicMatMul", dynamicMatMul},
     {"staticMatMul", staticMatMul<float>},
     {"staticHalfMatMul", staticMatMul<IeeeHalf>},
