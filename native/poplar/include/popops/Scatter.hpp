@@ -22,11 +22,13 @@ void scatter(poplar::Graph &graph, const poplar::Tensor &operand, const poplar::
              const poplar::DebugContext &debugContext = {},
              const poplar::OptionFlags &optionFlags = {});
 
-/// Makes the program of an update: from the element of the operand and that of the update.
+/// Makes the program of an update: from a window of the operand and that of the updates, both in
+/// the shape of the window.
 using UpdateComputationFunc = std::function<poplar::Tensor(
     poplar::Graph &, poplar::Tensor &, poplar::Tensor &, poplar::program::Sequence &)>;
 
-/// The same with a function of elements. It is not there: poplibs_error.
+/// The same with a function that gives the new window. Windows that meet are combined one after the
+/// other.
 void scatter(poplar::Graph &graph, const poplar::Tensor &operand, const poplar::Tensor &indices,
              const poplar::Tensor &updates, std::size_t indexVectorDim,
              std::vector<unsigned> updateWindowDims, std::vector<std::size_t> insertWindowDims,

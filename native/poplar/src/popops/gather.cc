@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "poplar/core/LibraryOp.hpp"
+#include "popops/DynamicSlice.hpp"
+#include "popops/Loop.hpp"
 #include "popops/Scatter.hpp"
 #include "popops/window_ops.h"
 #include "poputil/call.h"
@@ -136,12 +138,18 @@ Tensor gather(Graph& graph, const Tensor& input, const Tensor& indices, size_t i
   return result;
 }
 
-void scatter(Graph& graph, const Tensor& operand, const Tensor& indices, const Tensor& updates,
-             size_t indexVectorDim, std::vector<unsigned> updateWindowDims, Sizes insertWindowDims,
-             std::vector<unsigned> scatterDimsToOperandDims, Sequence& prog,
-             const DebugContext& debugContext, const OptionFlags& optionFlags) {
-  const Call call("popops::scatter", debugContext);
-  call.CheckOptions(optionFlags, kOptions);
+namespace {
+
+// A checked scatter: index vectors {..., numbers}, and updates with their windows last.
+struct Scatter {
+  Tensor vectors, updates;
+  WindowParameters parameters;
+};
+
+Scatter CheckedScatter(const Call& call, const Tensor& operand, const Tensor& indices,
+                       const Tensor& updates, size_t indexVectorDim,
+                       const std::vector<unsigned>& updateWindowDims, const Sizes& insertWindowDims,
+                       const std::vector<unsigned>& scatterDimsToOperandDims) {
   CheckIndices(indices, indexVectorDim, scatterDimsToOperandDims.size(), call);
   call.RequireType("updates", updates, operand.elementType());
   call.RequireWriteable("the operand", operand);
@@ -168,20 +176,62 @@ void scatter(Graph& graph, const Tensor& operand, const Tensor& indices, const T
                      TextOf(operand.shape()) + ".");
     sizes[d] = given[next++];
   }
-  const WindowParameters parameters{
-      sizes, {scatterDimsToOperandDims.begin(), scatterDimsToOperandDims.end()}};
-  prog.add(poplar::core::libraryOp(graph, "popops::scatter", parameters.text(),
-                                   {operand, vectors, in_order}, {operand}, debugContext,
+  return {vectors,
+          in_order,
+          {sizes, {scatterDimsToOperandDims.begin(), scatterDimsToOperandDims.end()}}};
+}
+
+}  // namespace
+
+void scatter(Graph& graph, const Tensor& operand, const Tensor& indices, const Tensor& updates,
+             size_t indexVectorDim, std::vector<unsigned> updateWindowDims, Sizes insertWindowDims,
+             std::vector<unsigned> scatterDimsToOperandDims, Sequence& prog,
+             const DebugContext& debugContext, const OptionFlags& optionFlags) {
+  const Call call("popops::scatter", debugContext);
+  call.CheckOptions(optionFlags, kOptions);
+  const Scatter op = CheckedScatter(call, operand, indices, updates, indexVectorDim,
+                                    updateWindowDims, insertWindowDims, scatterDimsToOperandDims);
+  prog.add(poplar::core::libraryOp(graph, "popops::scatter", op.parameters.text(),
+                                   {operand, op.vectors, op.updates}, {operand}, debugContext,
                                    poplar::core::KernelAliasing::SameTensor));
 }
 
-void scatter(Graph&, const Tensor&, const Tensor&, const Tensor&, size_t, std::vector<unsigned>,
-             Sizes, std::vector<unsigned>, UpdateComputationFunc&, Sequence&,
-             const DebugContext& debugContext, const OptionFlags&) {
-  Call("popops::scatter", debugContext)
-      .Fail(
-          "updates by a function are not there: use multiUpdateAdd, multiUpdateMax or "
-          "multiUpdateMul.");
+void scatter(Graph& graph, const Tensor& operand, const Tensor& indices, const Tensor& updates,
+             size_t indexVectorDim, std::vector<unsigned> updateWindowDims, Sizes insertWindowDims,
+             std::vector<unsigned> scatterDimsToOperandDims,
+             UpdateComputationFunc& updateComputation, Sequence& prog,
+             const DebugContext& debugContext, const OptionFlags& optionFlags) {
+  const Call call("popops::scatter", debugContext);
+  call.CheckOptions(optionFlags, kOptions);
+  const Scatter op = CheckedScatter(call, operand, indices, updates, indexVectorDim,
+                                    updateWindowDims, insertWindowDims, scatterDimsToOperandDims);
+  const unsigned batch = op.vectors.rank() - 1;
+  const Sizes all = op.updates.shape();
+  Sizes windows(all.begin() + batch, all.end());
+  const Sizes window = windows;
+  const size_t count = CountOf(Sizes(all.begin(), all.begin() + batch));
+  windows.insert(windows.begin(), count);
+  const Tensor vectors = op.vectors.reshape({count, op.vectors.dim(batch)});
+  const Tensor rows = op.updates.reshape(windows);
+  // One window after the other, so that windows that meet are combined in their order.
+  prog.add(countedLoop(
+      graph, count,
+      [&](const Tensor& index) {
+        Sequence step(debugContext);
+        const Tensor vector = dynamicSlice(graph, vectors, index, {0}, {1}, step, debugContext);
+        Tensor update = dynamicSlice(graph, rows, index, {0}, {1}, step, debugContext).squeeze({0});
+        Tensor before = graph.clone(update, debugContext);
+        step.add(poplar::core::libraryOp(graph, "popops::gather", op.parameters.text(),
+                                         {operand, vector}, {before}, debugContext));
+        const Tensor after = updateComputation(graph, before, update, step);
+        call.RequireType("the result of the function", after, operand.elementType());
+        call.RequireShape("the result of the function", after, window);
+        step.add(poplar::core::libraryOp(graph, "popops::scatter", op.parameters.text(),
+                                         {operand, vector, after}, {operand}, debugContext,
+                                         poplar::core::KernelAliasing::SameTensor));
+        return step;
+      },
+      debugContext));
 }
 
 }  // namespace popops

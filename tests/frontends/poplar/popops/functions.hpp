@@ -335,6 +335,21 @@ inline void addSlices(harness::Functions &f) {
                     a.prog);
     return Tensor();
   };
+  // Each update is half of the operand and itself.
+  f["scatterByFunction"] = [](Arguments &a) {
+    const Tensor t = a.tensor(), indices = a.tensor(), updates = a.tensor();
+    const std::size_t vectors = a.natural();
+    const std::vector<unsigned> window = a.list<unsigned>();
+    const std::vector<std::size_t> inserted = a.list();
+    popops::UpdateComputationFunc update = [](poplar::Graph &graph, Tensor &before, Tensor &given,
+                                              poplar::program::Sequence &prog) {
+      using namespace popops::expr;
+      return popops::map(graph, _1 * Const(0.5f) + _2, {before, given}, prog);
+    };
+    popops::scatter(a.graph, t, indices, updates, vectors, window, inserted, a.list<unsigned>(),
+                    update, a.prog);
+    return Tensor();
+  };
 }
 
 inline void addOrders(harness::Functions &f) {

@@ -193,6 +193,21 @@ def gathers_and_scatters_of_windows(session: Session) -> None:
 
 
 @CASES.add
+def scatters_by_a_function(session: Session) -> None:
+    """Windows that meet, whose dimension of rows goes, and one that is left out."""
+    x = session.rng.integers(0, 99, (5, 6)).astype(F32)
+    starts = np.array([[1, 2], [1, 3], [4, 5], [1, 2]], I32)
+    updates = session.rng.integers(100, 199, (4, 3)).astype(F32)
+    tensor = session.tensor(x)
+    arguments = (session.tensor(starts), session.tensor(updates), 1, [1], [0], [0, 1])
+    session.call("scatterByFunction", tensor, *arguments, result=False)
+    for (i, j), update in zip(starts, updates):
+        if j <= 3:
+            x[i, j : j + 3] = x[i, j : j + 3] / 2 + update
+    session.expect(tensor, x)
+
+
+@CASES.add
 def errors_of_slices(session: Session) -> None:
     """Dimensions, sizes, offsets and slices."""
     t, one = session.tensor(np.zeros((4, 3), F32)), session.tensor(np.zeros(1, U32))
