@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/ctc_alignment.h"
-#include "kernels/ctc_beam_search.h"
+#include "poplar/src/popnn/ctc_alignment.h"
+#include "poplar/src/popnn/ctc_beam_search.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"

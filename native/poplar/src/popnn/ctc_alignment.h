@@ -1,6 +1,6 @@
 // The sum over alignments of connectionist temporal classification, of one sequence.
-#ifndef TENSORFLOW_IPU_KERNELS_CTC_ALIGNMENT_H_
-#define TENSORFLOW_IPU_KERNELS_CTC_ALIGNMENT_H_
+#ifndef TENSORFLOW_IPU_POPNN_CTC_ALIGNMENT_H_
+#define TENSORFLOW_IPU_POPNN_CTC_ALIGNMENT_H_
 
 #include <algorithm>
 #include <cmath>
@@ -104,4 +104,4 @@ class CtcAlignment {
 
 }  // namespace tensorflow_ipu
 
-#endif  // TENSORFLOW_IPU_KERNELS_CTC_ALIGNMENT_H_
+#endif  // TENSORFLOW_IPU_POPNN_CTC_ALIGNMENT_H_

@@ -1,13 +1,13 @@
 // The beam search over label sequences of connectionist temporal classification.
-#ifndef TENSORFLOW_IPU_KERNELS_CTC_BEAM_SEARCH_H_
-#define TENSORFLOW_IPU_KERNELS_CTC_BEAM_SEARCH_H_
+#ifndef TENSORFLOW_IPU_POPNN_CTC_BEAM_SEARCH_H_
+#define TENSORFLOW_IPU_POPNN_CTC_BEAM_SEARCH_H_
 
 #include <algorithm>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
 
-#include "kernels/ctc_alignment.h"
+#include "ctc_alignment.h"
 
 namespace tensorflow_ipu {
 
@@ -161,4 +161,4 @@ class CtcBeamSearch {
 
 }  // namespace tensorflow_ipu
 
-#endif  // TENSORFLOW_IPU_KERNELS_CTC_BEAM_SEARCH_H_
+#endif  // TENSORFLOW_IPU_POPNN_CTC_BEAM_SEARCH_H_

@@ -11,13 +11,13 @@ bool HasDerivativeOfResult(NonLinearityType type) {
   return has;
 }
 
+}  // namespace
+
 void CheckActivation(const poputil::CallSite& site, NonLinearityType type) {
   if (HasDerivativeOfResult(type)) return;
   site.Fail(std::string("the activation is ") + asString(type) +
             "; expected SIGMOID, HARD_SIGMOID, RELU or TANH.");
 }
-
-}  // namespace
 
 void CheckRecurrentOptions(const char* function, const poplar::OptionFlags& options) {
   const std::vector<const char*> flag = {"true", "false"};
@@ -55,46 +55,4 @@ uint64_t LayerProducts(const rnn::RnnParams& params, size_t units) {
   return params.timeSteps * params.batchSize * units * hidden * (input + hidden);
 }
 
-namespace rnn {
-
-using poplar::DebugContext;
-using poplar::Graph;
-using poplar::Tensor;
-using poputil::CallSite;
-
-namespace {
-
-Tensor NewSequence(const char* function, Graph& graph, const RnnParams& params, size_t size,
-                   const DebugContext& debug) {
-  return CallSite(function, graph, debug)
-      .NewTensor(params.dataType, {params.maxTimeSteps, params.batchSize, size}, "sequence");
-}
-
-}  // namespace
-
-Tensor createInitialState(Graph& graph, const RnnParams& params, bool isOutput, unsigned multiple,
-                          unsigned, const DebugContext& debugContext) {
-  const size_t size = isOutput ? params.layerSizes.back() : params.layerSizes.front();
-  return CallSite("popnn::rnn::createInitialState", graph, debugContext)
-      .NewTensor(params.dataType, {multiple * params.batchSize, size}, "state");
-}
-
-Tensor createRecurrentTensor(Graph& graph, const RnnParams& params, unsigned size, unsigned,
-                             const DebugContext& debugContext) {
-  return NewSequence("popnn::rnn::createRecurrentTensor", graph, params, size, debugContext);
-}
-
-Tensor createInputTensor(Graph& graph, const RnnParams& params, unsigned,
-                         const DebugContext& debugContext) {
-  return NewSequence("popnn::rnn::createInputTensor", graph, params, params.layerSizes.front(),
-                     debugContext);
-}
-
-Tensor createOutputTensor(Graph& graph, const RnnParams& params, unsigned,
-                          const DebugContext& debugContext) {
-  return NewSequence("popnn::rnn::createOutputTensor", graph, params, params.layerSizes.back(),
-                     debugContext);
-}
-
-}  // namespace rnn
 }  // namespace popnn

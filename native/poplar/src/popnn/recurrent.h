@@ -86,6 +86,8 @@ inline void AddRows(const float* rows, size_t batch, size_t columns, float* out)
 
 // Throws for options that no recurrent layer has.
 void CheckRecurrentOptions(const char* function, const poplar::OptionFlags& options);
+// Throws for non-linearities whose derivative is one of the input.
+void CheckActivation(const poputil::CallSite& site, NonLinearityType type);
 // Throws for parameters that do not run: steps that vary, inputs that are weighted already, and
 // non-linearities whose derivative is one of the input.
 void CheckLayer(const poputil::CallSite& site, const rnn::RnnParams& params, bool weighs_input,

@@ -1,6 +1,8 @@
 // Cases of popnn; see test_*.py beside this file.
 #include "../cases.h"
 
+#include <popnn/CTCInference.hpp>
+#include <popnn/CTCLoss.hpp>
 #include <popnn/LogSoftmax.hpp>
 #include <popnn/Loss.hpp>
 #include <popnn/NonLinearity.hpp>
@@ -10,6 +12,7 @@
 #include <popnn/codelets.hpp>
 
 #include <sstream>
+#include <tuple>
 
 using namespace poplar;
 using namespace poplar::program;
@@ -162,7 +165,54 @@ void pool(Case &c) {
   }
 }
 
+void ctcLoss(Case &c) {
+  using namespace popnn::ctc;
+  const std::vector<unsigned> s = c.list<unsigned>("sizes");  // time, batch, classes, labels
+  const Type in = c.type("type"), out = FLOAT;
+  const Plan planned = plan(c.graph, in, out, s[1], s[0], s[3], s[2]);
+  const Tensor data = createDataInput(c.graph, in, s[1], s[0], s[2], planned, "data");
+  const Tensor labels = createLabelsInput(c.graph, UNSIGNED_INT, s[1], s[3], planned, "labels");
+  c.set("data", data);
+  c.set("labels", labels);
+  const Tensor steps = c.in("steps"), counts = c.in("counts"), probs = c.in("probs");
+  const unsigned blank = static_cast<unsigned>(c.number("blank"));
+  std::pair<Tensor, Tensor> found =
+      calcLossAndGradientLogits(c.graph, out, data, labels, steps, counts, c.prog, blank, planned);
+  c.out("loss", found.first);
+  c.out("gradient", found.second);
+  found = calcLossAndGradientLogProbabilities(c.graph, out, probs, labels, steps, counts, c.prog,
+                                              blank, planned);
+  c.out("loss_of_probs", found.first);
+  c.out("gradient_of_probs", found.second);
+  c.out("loss_alone",
+        calcCTCLossLogits(c.graph, out, data, labels, steps, counts, c.prog, blank, planned));
+  c.out("loss_of_probs_alone", calcCTCLossLogProbabilities(c.graph, out, probs, labels, steps,
+                                                           counts, c.prog, blank, planned));
+}
+
+void beamSearch(Case &c) {
+  namespace search = popnn::ctc_infer;
+  const std::vector<unsigned> s = c.list<unsigned>("sizes");  // time, batch, classes
+  const unsigned blank = static_cast<unsigned>(c.number("blank"));
+  const unsigned width = static_cast<unsigned>(c.number("width"));
+  const unsigned paths = static_cast<unsigned>(c.number("paths"));
+  const popnn::ctc::Plan planned = search::plan(c.graph, FLOAT, s[1], s[0], s[2], width);
+  const Tensor data = search::createDataInput(c.graph, FLOAT, s[1], s[0], s[2], planned, "data");
+  c.set("data", data);
+  const Tensor probs = c.in("probs"), steps = c.in("steps");
+  Tensor scores, lengths, labels;
+  std::tie(scores, lengths, labels) =
+      search::beamSearchDecoderLogits(c.graph, data, steps, c.prog, blank, width, paths, planned);
+  c.out("scores", scores);
+  c.out("lengths", lengths);
+  c.out("labels", labels);
+  c.out("scores_of_probs", std::get<0>(search::beamSearchDecoderLogProbabilities(
+                               c.graph, probs, steps, c.prog, blank, width, paths, planned)));
+}
+
 const Cases cases = {
+    {"ctcLoss", ctcLoss},
+    {"beamSearch", beamSearch},
     {"nonLinearity", nonLinearity},
     {"computeSet", computeSet},
     {"shortcuts", shortcuts},

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.frontends.poplar.cases import Arrays, Run, random_array, runner
+from tests.frontends.poplar.cases import Arrays, PoplarError, Run, random_array, runner
 
 STEPS, BATCH, INPUT, HIDDEN = SIZES = (4, 3, 5, 6)
 
 
 @pytest.fixture
 def run_layer(run_poplar: Callable[..., str]) -> Run:
-    return runner(run_poplar, "popnn/recurrent.cpp", ("popnn", "poplin", "poputil"))
+    return runner(run_poplar, "popnn/recurrent.cpp", ("popnn", "popops", "poplin", "poputil"))
 
 
 def inputs_of(units: int, *bias: int, full: bool, dtype: str = "float32") -> Arrays:
@@ -128,5 +128,77 @@ def test_gru_equals_tensorflow(
 def test_layers_of_users_have_tensors(run_layer: Run) -> None:
     results = run_layer("tensors")
     assert results["shapes"]
+    assert results["multiple"]
     assert results["steps"] == 6
     assert not results["varies"]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("lengths", [None, [3], [2, 4, 0]])
+def test_loop_runs_its_body_for_each_step(
+    run_layer: Run, reverse: bool, lengths: list[int] | None
+) -> None:
+    x = random_array(STEPS, BATCH, HIDDEN)
+    scale = random_array(STEPS, BATCH, HIDDEN, seed=1)
+    first = random_array(1, BATCH, HIDDEN, seed=2)
+    inputs = {"x": x, "scale": scale, "h": first}
+    if lengths is not None:
+        inputs["steps"] = np.array(lengths, "u4")
+    results = run_layer("loop", inputs, reverse=reverse)
+    lasts = np.broadcast_to(STEPS if lengths is None else lengths, BATCH)
+    h = first[0].copy()
+    total = h.copy()
+    begin = STEPS - 1 if reverse else 0
+    for counter in range(STEPS):
+        step = begin - counter if reverse else counter
+        has_step = (step < lasts)[:, np.newaxis]
+        new = np.tanh(h + x[step])
+        interim = results["interim"].reshape(STEPS, 2, BATCH, HIDDEN)[step]
+        np.testing.assert_allclose(interim[0], new * scale[step], 1e-5, 1e-6)
+        np.testing.assert_allclose(interim[1], new + scale[step], 1e-5, 1e-6)
+        h, total = np.where(has_step, new, h), np.where(has_step, total + new, total)
+        np.testing.assert_allclose(results["states"][step], h, 1e-5, 1e-6)
+        place = 10 * counter + 100 * begin + step
+        each = lengths is not None and len(lengths) > 1
+        expected = np.where(has_step, place, -1) if each else np.full((BATCH, 1), place)
+        np.testing.assert_array_equal(results["places"][step], expected.repeat(HIDDEN, 1))
+    np.testing.assert_allclose(results["h"][0], h, 1e-5, 1e-6)
+    np.testing.assert_allclose(results["total"][0], total, 1e-5, 1e-6)
+    np.testing.assert_allclose(results["sum"], x.sum(0), 1e-5, 1e-6)
+    np.testing.assert_array_equal(results["shifted"], np.concatenate([first, x[:-1]]))
+
+
+def test_plain_cells_equal_tensorflow(run_layer: Run) -> None:
+    inputs = {
+        "x": random_array(STEPS, BATCH, INPUT),
+        "h": random_array(BATCH, HIDDEN, seed=1),
+        "w": random_array(INPUT, HIDDEN, seed=2),
+        "u": random_array(HIDDEN, HIDDEN, seed=3),
+        "b": random_array(HIDDEN, seed=4),
+        "dy": random_array(STEPS, BATCH, HIDDEN, seed=5),
+    }
+    results = run_layer("plain", inputs, sizes=SIZES, type="float")
+    given = [tf.constant(inputs[name].astype("f8")) for name in ("x", "w", "u", "b")]
+    with tf.GradientTape() as tape:
+        tape.watch(given)
+        x, w, u, b = given
+        h, outputs = tf.constant(inputs["h"].astype("f8")), []
+        for t in range(STEPS):
+            h = tf.tanh(x[t] @ w + h @ u + b)
+            outputs.append(h)
+        y = tf.stack(outputs)
+        target = tf.reduce_sum(y * inputs["dy"].astype("f8"))
+    dx, dw, du, db = tape.gradient(target, given)
+    check(results, {"y": y, "y_iterated": y, "dx": dx, "dw": dw, "du": du, "db": db})
+    check(results, {"dx_first": dx[0], "dw_steps": dw, "du_steps": du, "db_steps": db})
+    assert results["flops"] == 2 * STEPS * BATCH * HIDDEN * (INPUT + HIDDEN)
+    assert results["backward_flops"] == 2 * STEPS * BATCH * HIDDEN * HIDDEN
+    assert results["update_flops"] == results["flops"]
+
+
+def test_loops_without_their_steps_are_refused(run_layer: Run) -> None:
+    x = random_array(STEPS, BATCH, HIDDEN)
+    short = random_array(STEPS - 1, BATCH, HIDDEN)
+    inputs = {"x": x, "scale": short, "h": random_array(1, BATCH, HIDDEN)}
+    with pytest.raises(PoplarError, match=r"popnn::rnn::Rnn .*multiple of the 4 time steps"):
+        run_layer("loop", inputs)
