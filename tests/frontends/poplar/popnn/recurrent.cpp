@@ -148,8 +148,8 @@ void loop(Case &c) {
   };
   OptionFlags options;
   const std::vector<Tensor> last =
-      Rnn(c.graph, params, c.flag("reverse"), {first, first}, {states, 0}, {x}, &scale, &interim,
-          {places}, {sum}, c.prog, body, 1, options, "loop");
+      Rnn(c.graph, params, c.flag("reverse"), {first, first}, StateSequence{states, 0}, {x}, &scale,
+          &interim, {places}, {sum}, c.prog, body, 1, options, "loop");
   c.out("h", last[0]);
   c.out("total", last[1]);
   c.out("states", states);
