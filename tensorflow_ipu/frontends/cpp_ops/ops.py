@@ -40,8 +40,8 @@ _NARROW = {tf.int64: tf.int32, tf.uint64: tf.uint32}
 GRADIENT = "Gradient___"
 # The library's name among those whose programs TensorFlow runs.
 _KIND = "popart"
-# TensorFlow's message of a program that has failed: the class, and the text.
-_FAILED = re.compile(rf"\({_KIND}\) failed: (\w+): (.*)", re.DOTALL)
+# TensorFlow's message of a program that has a fault or has failed: the class, and the text.
+_FAILED = re.compile(rf"\({_KIND}\) (?:cannot be built|failed): (\w+): (.*)", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -453,7 +453,7 @@ def failure_of(error: tf.errors.OpError) -> Exception | None:
     """Returns the exception that the program of an op ended with; None for other errors.
 
     Args:
-        error: TensorFlow's error of a run.
+        error: TensorFlow's error of a compilation or a run.
     """
     found = _FAILED.search(error.message)
     if found is None:

@@ -19,6 +19,7 @@ const popart::OperatorIdentifier Product = {"test.cpp", "Product", 1};
 const popart::OperatorIdentifier Halves = {"test.cpp", "Halves", 1};
 const popart::OperatorIdentifier Negate = {"test.cpp", "NegateInPlace", 1};
 const popart::OperatorIdentifier NegateWeight = {"test.cpp", "NegateWeight", 1};
+const popart::OperatorIdentifier NegateCodes = {"test.cpp", "NegateCodes", 1};
 const popart::OperatorIdentifier Replicas = {"test.cpp", "Replicas", 1};
 const popart::OperatorIdentifier NoLowering = {"test.cpp", "NoLowering", 1};
 const popart::OperatorIdentifier NoGradient = {"test.cpp", "NoGradient", 1};
@@ -65,6 +66,15 @@ class ProductVertex : public poplar::Vertex {
   poplar::Input<float> a, b;
   poplar::Output<float> out;
   bool compute() { *out = *a * *b; return true; }
+};
+class NegateCodesVertex : public poplar::Vertex {
+ public:
+  poplar::Input<poplar::Vector<signed char>> x;
+  poplar::Output<poplar::Vector<signed char>> out;
+  bool compute() {
+    for (unsigned i = 0; i < x.size(); ++i) out[i] = -x[i];
+    return true;
+  }
 };
 class NegateVertex : public poplar::Vertex {
  public:
@@ -367,6 +377,30 @@ struct NegateWeightOp : SameShapeOp<NegateWeightOp> {
 };
 popart::OpCreator<NegateWeightOp> negateWeightCreator({{CustomOperators::NegateWeight, {}}});
 
+// --- Small integers ---
+
+struct NegateCodesOp : SameShapeOp<NegateCodesOp> {
+  using SameShapeOp::SameShapeOp;
+};
+popart::OpCreator<NegateCodesOp> negateCodesCreator({{CustomOperators::NegateCodes, {}}});
+
+class NegateCodesOpx : public popart::popx::Opx {
+ public:
+  using Opx::Opx;
+  void grow(Sequence &program) const final {
+    loadCodelets(graph());
+    const Tensor out = graph().clone(getInTensor(0));
+    const poplar::ComputeSet set = graph().addComputeSet();
+    graph().setTileMapping(
+        graph().addVertex(set, "NegateCodesVertex",
+                          {{"x", getInTensor(0).flatten()}, {"out", out.flatten()}}),
+        0);
+    program.add(Execute(set));
+    setOutTensor(0, out);
+  }
+};
+popart::popx::OpxCreator<NegateCodesOpx> negateCodesOpxCreator(CustomOperators::NegateCodes);
+
 // --- The number of replicas ---
 
 struct ReplicasOp : SameShapeOp<ReplicasOp> {
@@ -435,6 +469,11 @@ class FailsOpx : public popart::popx::Opx {
     if (how == "abort") {
       program.add(poplar::program::Abort(std::string("the operation stopped")));
       setOutTensor(0, x);
+    }
+    if (how == "unmapped") {
+      const Tensor out = graph().addVariable(poplar::FLOAT, x.shape());
+      program.add(poplar::program::Copy(x, out));
+      setOutTensor(0, out);
     }
     if (how == "shape") setOutTensor(0, x.flatten().slice(0, 1));
     if (how == "type") setOutTensor(0, getConst(poplar::INT, outInfo(0).shape_szt(), 0, ""));

@@ -67,6 +67,13 @@ def test_halves_are_computed():
     np.testing.assert_allclose(y, np.where(X < 0, 0.5 * X, X))
 
 
+def test_eight_bit_integers_are_signed_chars():
+    codes = np.array([[-128, -1, 0], [1, 2, 127]], np.int8)
+    (y,) = infer("NegateCodes", codes)
+    assert y.dtype == np.int8
+    np.testing.assert_array_equal(y, -codes)
+
+
 def test_each_gradient_op_has_its_input():
     y, dx, dy = gradients("Product", [X, Y])
     np.testing.assert_allclose(y, X * Y, 1e-6)
@@ -161,6 +168,7 @@ def test_libraries_that_do_not_load_are_errors(tmp_path):
         ("Fails", {"how": "type"}, popart.popart_exception, "of unexpected Type"),
         ("Fails", {"how": "twice"}, popart.popart_internal_exception, "already in map"),
         ("Fails", {"how": "nothing"}, popart.popart_exception, "no poplar::Tensor"),
+        ("Fails", {"how": "unmapped"}, popart.poplar_exception, "not mapped to a tile"),
         ("Fails", {"how": "poplar"}, popart.poplar_exception, "poplar gave up"),
         (
             "Fails",

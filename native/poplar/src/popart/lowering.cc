@@ -51,6 +51,15 @@ KernelTensor TypeOf(const TensorInfo& info) {
   return {popx::popType(getCompatibleDataType(info.dataType())), info.shape_szt()};
 }
 
+// Embedded programs hold int8 as CHAR; lowerings take and make SIGNED_CHAR.
+Tensor AsType(const Tensor& tensor, const poplar::Type& from, const poplar::Type& to) {
+  return tensor.elementType() == from ? tensor.reinterpret(to) : tensor;
+}
+Tensor AsLowered(const Tensor& tensor) { return AsType(tensor, poplar::CHAR, poplar::SIGNED_CHAR); }
+Tensor AsEmbedded(const Tensor& tensor) {
+  return AsType(tensor, poplar::SIGNED_CHAR, poplar::CHAR);
+}
+
 // Calls `grow` of a new lowering of an op. Outputs of the program are those of the op, then the
 // inputs that it modifies.
 poplar::program::Program Grow(const Ir& ir, Op* op, poplar::Graph& graph,
@@ -60,7 +69,7 @@ poplar::program::Program Grow(const Ir& ir, Op* op, poplar::Graph& graph,
   popx::PopTensors& tensors = lowering.tensors();
   size_t position = 0;
   for (const auto& entry : op->input->tensorMap()) {
-    const Tensor& input = inputs.at(position++);
+    const Tensor input = AsLowered(inputs.at(position++));
     if (!tensors.contains(entry.second->id)) tensors.insert(entry.second->id, input);
   }
   const std::unique_ptr<popx::Opx> opx = popx::OpxManager::createOpx(op, &device);
@@ -73,9 +82,11 @@ poplar::program::Program Grow(const Ir& ir, Op* op, poplar::Graph& graph,
           "{}",
           entry.second->id, op->debugName(), entry.first);
     }
-    outputs.push_back(tensors.get(entry.second->id));
+    outputs.push_back(AsEmbedded(tensors.get(entry.second->id)));
   }
-  for (const InIndex index : ModifiedInputs(*op)) outputs.push_back(opx->getInTensor(index));
+  for (const InIndex index : ModifiedInputs(*op)) {
+    outputs.push_back(AsEmbedded(opx->getInTensor(index)));
+  }
   return program;
 }
 

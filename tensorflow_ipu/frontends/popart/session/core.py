@@ -70,7 +70,8 @@ class SessionCore:
 
         Raises:
             popart_exception: If the model cannot be put into a program.
-            poplar_exception: If the device does not compute an op of the type of its inputs.
+            poplar_exception: If the device does not compute an op of the type of its inputs, or
+                the program of an operation in C++ has a fault.
         """
         self._prepare(loadEngine, err)
 
@@ -416,6 +417,11 @@ class SessionCore:
             if _NO_KERNEL not in error.message:
                 raise
             raise poplar_exception(error.message) from error
+        except tf.errors.InternalError as error:
+            failure = failure_of(error)
+            if failure is None:
+                raise
+            raise failure from error
         if loads:
             self.loadEngineAndConnectStreams()
 
