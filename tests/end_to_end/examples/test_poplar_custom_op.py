@@ -1,4 +1,4 @@
-"""The example of a custom operation in Poplar compiles as its Makefile says, and runs."""
+"""Examples of custom operations in Poplar compile as their Makefiles say, and run."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tensorflow_ipu.frontends.poplar import sdk
 
-FOLDER = Path(__file__).parents[3] / "examples" / "poplar" / "custom_op"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "poplar"
 
 RUN = """
 import runpy, sys
@@ -19,9 +21,28 @@ runpy.run_path({path!r}, run_name="__main__")
 """
 
 
-def test_results_equal_those_of_numpy(run_python: Callable[..., Any], tmp_path: Path) -> None:
-    environment = {**os.environ, **sdk.variables(os.environ)}
-    subprocess.run(["make", "-C", str(FOLDER), f"OUT={tmp_path}"], check=True, env=environment)
-    program = RUN.format(path=str(FOLDER / "custom_op.py"))
-    output = run_python(program, args=["--build", str(tmp_path)]).stdout
+@pytest.fixture
+def run_example(run_python: Callable[..., Any], tmp_path: Path) -> Callable[..., str]:
+    """Returns a function that builds and runs the program of a folder; it returns the output."""
+
+    def run(folder: str, *arguments: str) -> str:
+        environment = {**os.environ, **sdk.variables(os.environ)}
+        sources = EXAMPLES / folder
+        subprocess.run(["make", "-C", str(sources), f"OUT={tmp_path}"], check=True, env=environment)
+        program = RUN.format(path=str(sources / f"{folder}.py"))
+        output: str = run_python(program, args=["--build", str(tmp_path), *arguments]).stdout
+        return output
+
+    return run
+
+
+def test_results_equal_those_of_numpy(run_example: Callable[..., str]) -> None:
+    output = run_example("custom_op")
     assert "gradient of 100000 elements: as NumPy has them" in output
+
+
+def test_graph_networks_train_as_with_tensorflow(run_example: Callable[..., str]) -> None:
+    output = run_example("graph_network", "--replicas", "2")
+    assert "losses are those of TensorFlow's ops" in output
+    losses = [float(line.split()[-1]) for line in output.splitlines() if line.startswith("epoch")]
+    assert losses[-1] < losses[0] / 2
