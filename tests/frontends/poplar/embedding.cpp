@@ -119,7 +119,8 @@ void state() {
   count.print("second");
 }
 
-// An input that the program changes is changed for the caller only where an output shares it.
+// An input that the program changes is an output, declared or not. It is changed for the caller
+// only where both have one buffer.
 void inPlace() {
   for (const bool shared : {false, true}) {
     EmbeddingSpec spec = specification(1, 1);
@@ -130,7 +131,9 @@ void inPlace() {
       return Sequence(increment(graph, in[0], sum), Copy(sum, in[0]));
     };
     Buffer in({1, 2, 3, 4}), out({0, 0, 0, 0});
-    Embedding(spec).instantiate()->run({in.data()}, {shared ? in.data() : out.data()});
+    const Embedding embedding(spec);
+    embedding.instantiate()->run({in.data()}, {shared ? in.data() : out.data()});
+    std::cout << "shares: " << embedding.aliases().at(0) << "\n";
     in.print("in");
     out.print("out");
   }

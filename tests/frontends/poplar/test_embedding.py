@@ -17,8 +17,10 @@ view: 9 8 7 6
 """,
     "state": "first: 2 2 2 2\nsecond: 1 1 1 1\n",
     "inPlace": """\
+shares: 0
 in: 1 2 3 4
 out: 2 3 4 5
+shares: 0
 in: 2 3 4 5
 out: 0 0 0 0
 """,

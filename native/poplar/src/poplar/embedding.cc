@@ -85,6 +85,8 @@ class Builder {
   }
 
   const std::vector<Slot>& slots() const { return slots_; }
+  // The output that shares memory with an input, by input.
+  const std::map<unsigned, unsigned>& aliases() const { return aliases_; }
   // Bytes on the fullest tile, besides inputs and outputs.
   uint64_t temporary() const { return temporary_; }
 
@@ -174,8 +176,9 @@ class Builder {
       if (whole.back() != kNone) variables.push_back(static_cast<uint32_t>(whole.back()));
     }
     const std::map<uint32_t, VariableUse> uses = UsesOf(data(), operation, variables);
+    FindAliases(outputs, whole);
     std::vector<int> input_of(outputs.size(), kNone);
-    for (const auto& [input, output] : spec_.aliases) input_of[output] = static_cast<int>(input);
+    for (const auto& [input, output] : aliases_) input_of[output] = static_cast<int>(input);
     for (size_t i = 0; i < inputs_.size(); ++i) BindInput(i, uses.at(variables[i]), before);
     Sequence shared;  // last, as others may be views of these
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -187,6 +190,24 @@ class Builder {
       }
     }
     after->add(shared);
+  }
+
+  // Adds to the declared aliases: an output that is an input shares its memory, whether or not the
+  // program writes into it. The caller copies the input if others need its old value.
+  void FindAliases(const std::vector<Tensor>& outputs, const std::vector<int64_t>& whole) {
+    aliases_ = spec_.aliases;
+    std::vector<bool> shared(outputs.size());
+    for (const auto& [input, output] : aliases_) shared[output] = true;
+    for (unsigned input = 0; input < inputs_.size(); ++input) {
+      for (unsigned output = 0; output < outputs.size() && aliases_.count(input) == 0; ++output) {
+        if (shared[output] || whole[output] != VariableOf(inputs_[input]) ||
+            outputs[output].shape() != inputs_[input].shape()) {
+          continue;
+        }
+        aliases_[input] = output;
+        shared[output] = true;
+      }
+    }
   }
 
   void MakeExternal(const Tensor& tensor, Slot slot) {
@@ -206,8 +227,8 @@ class Builder {
   void BindInput(size_t index, const VariableUse& use, Sequence* before) {
     Slot slot;
     slot.input = static_cast<int>(index);
-    const auto alias = spec_.aliases.find(static_cast<unsigned>(index));
-    if (alias != spec_.aliases.end()) slot.output = static_cast<int>(alias->second);
+    const auto alias = aliases_.find(static_cast<unsigned>(index));
+    if (alias != aliases_.end()) slot.output = static_cast<int>(alias->second);
     if (!use.written || slot.output != kNone) {
       MakeExternal(inputs_[index], slot);
       return;
@@ -250,6 +271,7 @@ class Builder {
   Graph graph_;
   std::vector<Tensor> inputs_;
   std::vector<Slot> slots_;
+  std::map<unsigned, unsigned> aliases_;
   uint64_t temporary_ = 0;
 };
 
@@ -306,6 +328,7 @@ std::mutex& FactoriesMutex() {
 struct Embedding::Data {
   std::shared_ptr<ExecutableData> code;
   std::vector<Slot> slots;
+  std::map<unsigned, unsigned> aliases;
   uint64_t temporary = 0;  // bytes on the fullest tile
 };
 
@@ -325,11 +348,14 @@ Embedding::Embedding(const EmbeddingSpec& spec) {
   data->code = Access::Data(executable);
   CheckExchange(*data->code);
   data->slots = builder.slots();
+  data->aliases = builder.aliases();
   data->temporary = builder.temporary();
   data_ = std::move(data);
 }
 
 Embedding::~Embedding() = default;
+
+const std::map<unsigned, unsigned>& Embedding::aliases() const { return data_->aliases; }
 
 std::string Embedding::describe() const { return CostsOf(*data_->code, data_->temporary); }
 
@@ -351,6 +377,10 @@ void EmbeddingInstance::run(const std::vector<const void*>& inputs,
     const Slot& slot = slots[i];
     void* const buffer =
         slot.output != kNone ? outputs[slot.output] : const_cast<void*>(inputs[slot.input]);
+    // A shared buffer that the caller has not passed for both: the input keeps its value.
+    if (slot.input != kNone && slot.output != kNone && inputs[slot.input] != buffer) {
+      std::memcpy(buffer, inputs[slot.input], slot.bytes);
+    }
     std::unique_ptr<Aligned>& copy = data_->copies[i];
     const bool fits = Fits(buffer, slot.bytes);
     if (!fits && copy == nullptr) copy = std::make_unique<Aligned>(slot.bytes);

@@ -181,7 +181,7 @@ poplar_embedding* poplar_embedding_make(const poplar_embedding_operation* operat
 void poplar_embedding_free(poplar_embedding* embedding) { delete embedding; }
 
 int32_t poplar_embedding_alias(const poplar_embedding* embedding, int32_t input) {
-  const auto& aliases = embedding->specification.aliases;
+  const auto& aliases = embedding->embedding->aliases();
   const auto found = aliases.find(static_cast<unsigned>(input));
   return found == aliases.end() ? -1 : static_cast<int32_t>(found->second);
 }

@@ -56,9 +56,11 @@ class EmbeddingInstance {
   explicit EmbeddingInstance(std::unique_ptr<Data> data);
   ~EmbeddingInstance();
 
-  /// Runs the operation. Buffers hold the elements in row-major order. The buffer of an output that
-  /// shares memory with an input is the input's. Nothing is copied where buffers are aligned to 64
-  /// bytes, and pointers are renewed only where they differ from those of the last run.
+  /// Runs the operation. Buffers hold the elements in row-major order. Where an output shares
+  /// memory with an input (`Embedding::aliases`) the caller passes one buffer for both, or the
+  /// input is copied to the output's and keeps its value. Nothing is copied where buffers are
+  /// aligned to 64 bytes, and pointers are renewed only where they differ from those of the last
+  /// run.
   void run(const std::vector<const void *> &inputs, const std::vector<void *> &outputs);
 
  private:
@@ -77,6 +79,10 @@ class Embedding {
 
   /// Makes the state of one replica.
   std::unique_ptr<EmbeddingInstance> instantiate(unsigned replica = 0) const;
+
+  /// The output that shares memory with an input, by input: the declared ones, and outputs that are
+  /// inputs.
+  const std::map<unsigned, unsigned> &aliases() const;
 
   /// Returns memory by tile and cycles of one run, as JSON.
   std::string describe() const;
