@@ -38,6 +38,7 @@ _NAMES = {dtype: name for name, dtype in reversed(TYPES.items())}
 # Types that the device does not have, and those that hold their values.
 _NARROW = {tf.int64: tf.int32, tf.uint64: tf.uint32}
 GRADIENT = "Gradient___"
+SEED = "randomSeed___"
 # The library's name among those whose programs TensorFlow runs.
 _KIND = "popart"
 # TensorFlow's message of a program that has a fault or has failed: the class, and the text.
@@ -168,9 +169,41 @@ class CppIr:
         Raises:
             popart_exception: If there is no such op, or it refuses its inputs.
         """
+        return CppOp(self, self._create("create_op", identifier, name, attributes, inputs, outputs))
+
+    def create_built_in(
+        self,
+        identifier: tuple[str, str, int],
+        name: str,
+        attributes: Mapping[str, Any],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+    ) -> int:
+        """Makes an op of the main graph that has a class and tensors only; returns its number.
+
+        Args:
+            identifier: domain, type and version.
+            name: its name.
+            attributes: its attributes: those that say where it runs are read.
+            inputs: as of `create_op`.
+            outputs: ids of its outputs, which are in the graph.
+        """
+        handle = self._create("create_built_in", identifier, name, attributes, inputs, outputs)
+        number: int = json.loads(library.call("describe", handle))["id"]
+        return number
+
+    def _create(
+        self,
+        function: str,
+        identifier: tuple[str, str, int],
+        name: str,
+        attributes: Mapping[str, Any],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+    ) -> int:
         with Attributes(attributes) as made:
-            handle = library.call(
-                "create_op",
+            handle: int = library.call(
+                function,
                 self.graph(),
                 *identifier,
                 name,
@@ -180,7 +213,7 @@ class CppIr:
                 len(outputs),
                 library.texts(outputs),
             )
-        return CppOp(self, handle)
+        return handle
 
 
 class CppOp:
@@ -189,12 +222,15 @@ class CppOp:
     Attributes:
         ir: Its program.
         handle: Its address.
+        id: Its number in the program.
+        text: Its attributes as text.
         type: Its type.
         identifier: Domain, type and version as a text.
         debug_name: Its name in messages.
         inputs: What it takes.
         outputs: What it makes.
         modified: Indices of the inputs that it modifies.
+        needs_seed: Whether it draws random numbers, and has no seed yet.
         has_effect: Whether it does more than compute.
     """
 
@@ -207,14 +243,16 @@ class CppOp:
         """
         self.ir, self.handle = ir, handle
         said = json.loads(library.call("describe", handle))
+        self.id: int = said["id"]
         self.type: str = said["type"]
         self.identifier = f"{said['domain']}.{said['type']}:{said['version']}"
         self.debug_name: str = said["debug_name"]
         self.inputs = _tensors(said["inputs"])
         self.outputs = _tensors(said["outputs"])
         self.modified: list[int] = said["modified"]
+        self.needs_seed: bool = said["seed"]
         self.has_effect: bool = said["side_effect"]
-        self._title: str = said["attributes"]
+        self.text: str = said["attributes"]
         self._key: str | None = None
         self._is_checked = False
         self._backwards = 0
@@ -230,6 +268,26 @@ class CppOp:
                     f"setup() of {self.debug_name} did not set the output {tensor.index} to a type "
                     f"and a shape. Received: {tensor.type} {list(tensor.shape)}"
                 )
+
+    def connect_seed(self, seed: Any, tensors: Sequence[Any]) -> list[Any]:
+        """Connects the seed of an op that draws random numbers.
+
+        Args:
+            seed: 32-bit integers of the shape [2].
+            tensors: its inputs, in the order of their indices.
+
+        Returns:
+            Its inputs with the seed, in that order.
+        """
+        before = [tensor.index for tensor in self.inputs]
+        name = f"{SEED}{self.id}"
+        self.ir.add_tensor(name, "UINT32", [2])
+        library.call("connect_seed", self.handle, name)
+        self.inputs = _tensors(json.loads(library.call("describe", self.handle))["inputs"])
+        self.needs_seed = False
+        values = dict(zip(before, tensors))
+        cast = tf.bitcast(seed, tf.uint32)
+        return [values.get(tensor.index, cast) for tensor in self.inputs]
 
     def run(self, tensors: Sequence[Any], title: str | None = None) -> list[Any]:
         """Adds its program to the function in scope.
@@ -249,7 +307,7 @@ class CppOp:
                 "register_lowering",
                 self.ir.handle,
                 self.handle,
-                title or self._title,
+                title or self.text,
                 int(title is not None),
             )
         if trace.in_cluster() and not self._is_checked:
@@ -272,12 +330,18 @@ class CppOp:
             for result, dtype in zip(results, types)
         ]
 
-    def call(self, tensors: Sequence[Any], title: str | None = None) -> list[Any]:
+    def call(
+        self,
+        tensors: Sequence[Any],
+        title: str | None = None,
+        seed: Callable[[], Any] | None = None,
+    ) -> list[Any]:
         """Does the same as `run` with the gradient that its gradient ops compute.
 
         Args:
             tensors: its inputs, in the order of their indices.
             title: as of `run`.
+            seed: returns a seed for a gradient op that draws random numbers.
 
         Returns:
             Its outputs.
@@ -288,7 +352,7 @@ class CppOp:
             outputs = self.run(taken, title)[: len(self.outputs)]
 
             def backward(*gradients: Any) -> list[Any]:
-                return self._backward(taken, outputs, gradients, title)
+                return self._backward(taken, outputs, gradients, title, seed)
 
             return outputs, backward
 
@@ -300,6 +364,7 @@ class CppOp:
         outputs: Sequence[Any],
         gradients: Sequence[Any],
         title: str | None,
+        seed: Callable[[], Any] | None,
     ) -> list[Any]:
         """Returns the gradients of the inputs; None where no gradient op has one."""
         self._backwards += 1
@@ -318,8 +383,11 @@ class CppOp:
             taken = {i: values[role][n] for i, n, role in plan.inputs if n in values[role]}
             made = {i: f"{prefix}{number}/{i}" for i in plan.outputs}
             op = plan.connect({i: name for i, (name, _) in taken.items()}, made)
+            operands = [taken[tensor.index][1] for tensor in op.inputs]
+            if op.needs_seed and seed is not None:
+                operands = op.connect_seed(seed(), operands)
             results = op.run(
-                [taken[tensor.index][1] for tensor in op.inputs],
+                operands,
                 None if title is None else f"{title} gradient {number}",
             )
             for tensor, result in zip(op.outputs, results):
@@ -463,6 +531,18 @@ def failure_of(error: tf.errors.OpError) -> Exception | None:
         return errors.poplar_application_runtime_error(text)
     is_late = kind.endswith("runtime_error")
     return errors.poplar_runtime_error(text) if is_late else errors.poplar_exception(text)
+
+
+def patterns() -> dict[str, tuple[bool, bool]]:
+    """Returns the patterns of loaded libraries.
+
+    Returns:
+        For each name whether it is on by default, and whether it has to be on.
+    """
+    if not library.is_installed():
+        return {}
+    said = json.loads(library.call("list_patterns"))
+    return {name: (is_on, is_mandatory) for name, is_on, is_mandatory in said}
 
 
 def version_of(domain: str, type_: str, opset: int) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -104,6 +105,7 @@ class Model:
         states: Values of optimizer state that the file has.
         broadcast: Inputs of which all replicas get the same.
         settings: Which replicas share the value of a weight, where the model says it.
+        library_ops: Ops of libraries that nodes stand for: they live as long as the model.
     """
 
     proto: onnx.ModelProto
@@ -114,6 +116,20 @@ class Model:
     states: Mapping[str, np.ndarray]
     broadcast: frozenset[str]
     settings: Mapping[str, VariableSettings] = dataclasses.field(default_factory=dict)
+
+    def with_nodes(self, nodes: Sequence[onnx.NodeProto], library_ops: Sequence[Any]) -> Model:
+        """Returns the model with other nodes, of which those are kept that are needed.
+
+        Args:
+            nodes: the nodes, each after those that it takes tensors of.
+            library_ops: the ops of libraries that some of them stand for.
+        """
+        needed = _needed(nodes, self._wanted)
+        taken = {name for node in needed for name in taken_by(node)} | self._wanted
+        weights = {name: array for name, array in self.weights.items() if name in taken}
+        return dataclasses.replace(
+            self, nodes=tuple(needed), weights=weights, library_ops=tuple(library_ops)
+        )
 
     def grouping(self, weight: str, replicas: int) -> ReplicaGrouping | None:
         """Returns the groups of replicas that have values of their own; None if all have the same.
@@ -161,6 +177,7 @@ class Model:
         return {name: info for name, info in self.inputs.items() if name in taken}
 
     _wanted: frozenset[str] = frozenset()
+    library_ops: tuple[Any, ...] = ()
 
 
 def read(
@@ -191,7 +208,7 @@ def read(
         datatypes.for_device(datatypes.of_onnx(tensor.data_type))
     opsets = onnx_files.opsets(model)
     wanted = frozenset(wanted)
-    nodes = _needed(graph, wanted)
+    nodes = _needed(graph.node, wanted)
     if not nodes and wanted <= {*names, *weights}:
         raise nothing_to_compute()
     for node in nodes:
@@ -231,10 +248,10 @@ def taken_by(node: onnx.NodeProto) -> list[str]:
     return found
 
 
-def _needed(graph: onnx.GraphProto, wanted: Iterable[str]) -> list[onnx.NodeProto]:
-    """Returns the nodes that tensors are made of, in the order of the graph."""
+def _needed(nodes: Sequence[onnx.NodeProto], wanted: Iterable[str]) -> list[onnx.NodeProto]:
+    """Returns the nodes that tensors are made of, in their order."""
     needed, found = set(wanted), []
-    for node in reversed(graph.node):
+    for node in reversed(nodes):
         if needed.intersection(node.output) or has_effect(node):
             found.append(node)
             needed.update(taken_by(node))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tensorflow_ipu.frontends.common.enums import PatternsLevel
+from tensorflow_ipu.frontends.cpp_ops import ops
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 
 MANDATORY = (
@@ -65,7 +66,7 @@ EXCLUDED_PATTERNS = "__exclude_patterns"
 
 
 class Patterns(_Switches):
-    """The enabled patterns. They never change results."""
+    """The enabled patterns. Only those of libraries change results."""
 
     def __init__(self, arg0: PatternsLevel | Iterable[str] = PatternsLevel.Default) -> None:
         """Takes a level, or the patterns that are on.
@@ -77,6 +78,7 @@ class Patterns(_Switches):
             popart_exception: If there is no such pattern.
         """
         self._asserts = True
+        self._level = arg0 if isinstance(arg0, PatternsLevel) else PatternsLevel.NoPatterns
         if not isinstance(arg0, PatternsLevel):
             self._on = dict.fromkeys(ALL, False)
             for name in arg0:
@@ -110,7 +112,7 @@ class Patterns(_Switches):
             popart_exception: If there is none, or it has to be on.
         """
         name = _known(arg0)
-        if name in MANDATORY and not arg1:
+        if (name in MANDATORY or ops.patterns().get(name, (False, False))[1]) and not arg1:
             raise popart_exception(f"Pattern '{name}' is mandatory and cannot be disabled.")
         self._on[name] = bool(arg1)
         return self
@@ -124,7 +126,22 @@ class Patterns(_Switches):
         Raises:
             popart_exception: If there is none.
         """
-        return self._on[_known(arg0)]
+        name = _known(arg0)
+        return self._on[name] if name in self._on else self._is_on(*ops.patterns()[name])
+
+    def _is_on(self, by_default: bool, is_mandatory: bool) -> bool:
+        """Returns whether the level has a pattern of a library on."""
+        return {
+            PatternsLevel.NoPatterns: False,
+            PatternsLevel.Minimal: is_mandatory,
+            PatternsLevel.Default: by_default or is_mandatory,
+            PatternsLevel.All: True,
+        }[self._level]
+
+    @staticmethod
+    def getAllPreAliasPatternNames() -> list[str]:
+        """Returns the names of the patterns, those of loaded libraries among them."""
+        return [*ALL, *ops.patterns()]
 
     @property
     def disabled(self) -> frozenset[str]:
@@ -166,17 +183,19 @@ def check_name(name: str) -> None:
     Raises:
         popart_exception: If there is no such pattern.
     """
-    if name not in ALL:
+    known = Patterns.getAllPreAliasPatternNames()
+    if name not in known:
         raise popart_exception(
             f"Invalid pattern name '{name}' in a node's excluded patterns. There are: "
-            f"{', '.join(sorted(ALL))}."
+            f"{', '.join(sorted(known))}."
         )
 
 
 def _known(name: str) -> str:
     """Returns the name of a pattern."""
-    if name in ALL:
+    names = Patterns.getAllPreAliasPatternNames()
+    if name in names:
         return name
-    near = next((known for known in ALL if known.lower() == name.lower()), None)
+    near = next((known for known in names if known.lower() == name.lower()), None)
     advice = f", did you mean {near}?" if near else "."
     raise popart_exception(f"Unknown pattern {name}{advice}")

@@ -1,14 +1,23 @@
 // Operations of a user: what tests of PopART load. The classes are in the form that documents show.
 #include <onnx/defs/schema.h>
 #include <onnx/defs/shape_inference.h>
+#include <popart/graph.hpp>
+#include <popart/ir.hpp>
 #include <popart/names.hpp>
 #include <popart/op.hpp>
+#include <popart/op/add.hpp>
+#include <popart/op/identity.hpp>
+#include <popart/op/negate.hpp>
+#include <popart/op/relu.hpp>
+#include <popart/operators.hpp>
 #include <popart/opmanager.hpp>
 #include <popart/opserialiser.hpp>
+#include <popart/patterns/patterns.hpp>
 #include <popart/popx/devicex.hpp>
 #include <popart/popx/opx.hpp>
 #include <popart/popx/opxmanager.hpp>
 #include <popart/shapeinference.hpp>
+#include <popart/transforms/transform.hpp>
 
 #include <poplar/Graph.hpp>
 #include <poplar/Program.hpp>
@@ -24,6 +33,8 @@ const popart::OperatorIdentifier Replicas = {"test.cpp", "Replicas", 1};
 const popart::OperatorIdentifier NoLowering = {"test.cpp", "NoLowering", 1};
 const popart::OperatorIdentifier NoGradient = {"test.cpp", "NoGradient", 1};
 const popart::OperatorIdentifier Fails = {"test.cpp", "Fails", 1};
+const popart::OperatorIdentifier Draw = {"test.cpp", "Draw", 1};
+const popart::OperatorIdentifier Placed = {"test.cpp", "Placed", 1};
 }  // namespace CustomOperators
 namespace CustomGradOperators {
 const popart::OperatorIdentifier LeakyGrad = {"test.cpp", "LeakyGrad", 1};
@@ -75,6 +86,12 @@ class NegateCodesVertex : public poplar::Vertex {
     for (unsigned i = 0; i < x.size(); ++i) out[i] = -x[i];
     return true;
   }
+};
+class DrawVertex : public poplar::Vertex {
+ public:
+  poplar::Input<unsigned> seed;
+  poplar::Output<float> out;
+  bool compute() { *out = float(*seed % 4096); return true; }
 };
 class NegateVertex : public poplar::Vertex {
  public:
@@ -481,5 +498,204 @@ class FailsOpx : public popart::popx::Opx {
   }
 };
 popart::popx::OpxCreator<FailsOpx> failsOpxCreator(CustomOperators::Fails);
+
+// --- An op that draws: the seed comes from the session ---
+
+struct DrawOp : SameShapeOp<DrawOp> {
+  using SameShapeOp::SameShapeOp;
+  bool requiresRandomSeed() const final { return true; }
+  popart::InIndex getSeedInIndex() const final { return 1; }
+};
+popart::OpCreator<DrawOp> drawCreator({{CustomOperators::Draw, {}}});
+
+class DrawOpx : public popart::popx::Opx {
+ public:
+  using Opx::Opx;
+  void grow(Sequence &program) const final {
+    loadCodelets(graph());
+    const Tensor seed = getInTensor(getOp<DrawOp>().getSeedInIndex());
+    const Tensor out = graph().clone(getInTensor(0));
+    const poplar::ComputeSet set = graph().addComputeSet();
+    for (std::size_t i = 0; i < out.numElements(); ++i) {
+      const poplar::VertexRef vertex =
+          graph().addVertex(set, "DrawVertex", {{"seed", seed[i % 2]}, {"out", out.flatten()[i]}});
+      graph().setTileMapping(vertex, 0);
+    }
+    program.add(Execute(set));
+    setOutTensor(0, out);
+  }
+};
+popart::popx::OpxCreator<DrawOpx> drawOpxCreator(CustomOperators::Draw);
+
+// --- An op that makes its input: the result is the tile of each element ---
+
+struct PlacedOp : SameShapeOp<PlacedOp> {
+  using SameShapeOp::SameShapeOp;
+};
+popart::OpCreator<PlacedOp> placedCreator({{CustomOperators::Placed, {}}});
+
+class PlacedOpx : public popart::popx::Opx {
+ public:
+  using Opx::Opx;
+  popart::popx::InputCreatorType getInputCreatorType(popart::InIndex) const final {
+    return popart::popx::InputCreatorType::CanCreate;
+  }
+  std::set<popart::TensorId> mustExistBeforeCreate(popart::InIndex) const final { return {}; }
+  Tensor createInput(popart::InIndex index, const poplar::DebugNameAndId &name) const final {
+    const Tensor made = graph().addVariable(popart::popx::popType(inInfo(index)),
+                                            inInfo(index).shape_szt(), {name});
+    graph().setTileMapping(made, 7);
+    return made;
+  }
+  void grow(Sequence &) const final {
+    const auto mapping = graph().getTileMapping(getInTensor(0));
+    double tile = 0;
+    while (mapping.at(static_cast<std::size_t>(tile)).empty()) ++tile;
+    setOutTensor(0, getConst(poplar::FLOAT, outInfo(0).shape_szt(), tile, "tile"));
+  }
+};
+popart::popx::OpxCreator<PlacedOpx> placedOpxCreator(CustomOperators::Placed);
+
+// --- Patterns, which are off until a test switches them on ---
+
+class TestPattern : public popart::PreAliasPattern {
+ public:
+  std::vector<const popart::Tensor *> touches(Op *op) const override { return {op->inTensor(0)}; }
+};
+
+// Relu becomes an op of the library, which is made without attributes.
+class ReluToLeaky : public TestPattern {
+ public:
+  bool matches(Op *op) const final { return op->isConvertibleTo<popart::ReluOp>(); }
+  bool apply(Op *op) const final {
+    const popart::TensorId in = op->inId(0), out = op->outId(0);
+    popart::Graph &graph = op->getGraph();
+    const Op::Settings settings = op->settings;
+    op->disconnectAllInputs();
+    op->disconnectAllOutputs();
+    graph.eraseOp(op->id);
+    graph.createConnectedOp<LeakyOp>({{0, in}}, {{0, out}}, CustomOperators::Leaky, 0.5f, settings);
+    return true;
+  }
+};
+popart::PatternCreator<ReluToLeaky> reluToLeaky("ReluToLeaky", false);
+
+// An op of the library becomes Neg, which gets in its place.
+class LeakyToNegate : public TestPattern {
+ public:
+  bool matches(Op *op) const final { return op->opid == CustomOperators::Leaky; }
+  bool apply(Op *op) const final {
+    Op *negate = makeReplacementOpInIr(popart::Onnx::Operators::Neg_6, op, "negate");
+    const popart::TensorId in = op->inId(0), out = op->outId(0);
+    op->disconnectAllInputs();
+    op->disconnectAllOutputs();
+    op->getGraph().eraseOp(op->id);
+    negate->connectInTensor(0, in);
+    negate->connectOutTensor(0, out);
+    negate->setup();
+    return true;
+  }
+};
+popart::PatternCreator<LeakyToNegate> leakyToNegate("LeakyToNegate", false);
+
+// Two negations undo each other: what takes the second takes the input of the first.
+class DropNegations : public popart::PreAliasPattern {
+ public:
+  bool matches(Op *op) const final {
+    return op->isConvertibleTo<popart::NegateOp>() && op->inTensor(0)->hasProducer() &&
+           op->inTensor(0)->getProducer()->isConvertibleTo<popart::NegateOp>();
+  }
+  std::vector<const popart::Tensor *> touches(Op *op) const final { return {op->outTensor(0)}; }
+  bool apply(Op *op) const final {
+    popart::Tensor *first = op->inTensor(0)->getProducer()->inTensor(0);
+    popart::Tensor *second = op->outTensor(0);
+    bool changed = false;
+    for (Op *consumer : second->consumers.getOps()) {
+      for (int index : std::vector<int>(consumer->input->indices(second))) {
+        consumer->disconnectInTensor(index, second);
+        consumer->connectInTensor(index, first->id);
+        changed = true;
+      }
+      consumer->setup();
+    }
+    return changed;
+  }
+};
+popart::PatternCreator<DropNegations> dropNegations("DropNegations", false);
+
+// An attribute of an op changes in place.
+class DoubleAlpha : public TestPattern {
+ public:
+  bool matches(Op *op) const final {
+    const LeakyOp *leaky = dynamic_cast<const LeakyOp *>(op);
+    return leaky != nullptr && leaky->alpha == 0.125f;
+  }
+  bool apply(Op *op) const final {
+    static_cast<LeakyOp *>(op)->alpha = 0.25f;
+    return true;
+  }
+};
+popart::PatternCreator<DoubleAlpha> doubleAlpha("DoubleAlpha", false);
+
+// Identity becomes an addition of a new constant.
+class IdentityToAdd : public TestPattern {
+ public:
+  bool matches(Op *op) const final { return op->isConvertibleTo<popart::IdentityOp>(); }
+  bool apply(Op *op) const final {
+    const popart::TensorId in = op->inId(0), out = op->outId(0);
+    popart::Graph &graph = op->getGraph();
+    const std::vector<float> value = {10.0f};
+    const popart::TensorId ten = graph.getIr().createIntermediateTensorId("ten");
+    graph.addConstInit(ten, {popart::DataType::FLOAT, {1}}, value.data(), {"ten"});
+    const Op::Settings settings = op->settings;
+    op->disconnectAllInputs();
+    op->disconnectAllOutputs();
+    graph.eraseOp(op->id);
+    graph.createConnectedOp<popart::AddOp>({{0, in}, {1, ten}}, {{0, out}},
+                                           popart::Onnx::Operators::Add_7, settings);
+    return true;
+  }
+};
+popart::PatternCreator<IdentityToAdd> identityToAdd("IdentityToAdd", false);
+
+class Endless : public TestPattern {
+ public:
+  bool matches(Op *) const final { return true; }
+  bool apply(Op *) const final { return true; }
+};
+popart::PatternCreator<Endless> endless("Endless", false);
+
+class Throws : public TestPattern {
+ public:
+  bool matches(Op *op) const final { throw popart::error("no pattern for {}", op->opid.type); }
+  bool apply(Op *) const final { return false; }
+};
+popart::PatternCreator<Throws> throws("Throws", false);
+
+// --- A transform: each Relu becomes Neg ---
+
+class ReluToNegate : public popart::Transform {
+ public:
+  bool apply(popart::Graph &graph) const final {
+    for (const popart::OpId id : graph.getOpIds()) {
+      Op *op = graph.getOp(id);
+      if (!op->isConvertibleTo<popart::ReluOp>()) continue;
+      const popart::TensorId in = op->inId(0), out = op->outId(0);
+      std::unique_ptr<Op> made(new popart::NegateOp(popart::Onnx::Operators::Neg_6, op->settings));
+      Op *negate = made.get();
+      graph.moveIntoGraph(std::move(made));
+      op->disconnectAllInputs();
+      op->disconnectAllOutputs();
+      graph.eraseOp(id);
+      negate->connectInTensor(0, in);
+      negate->connectOutTensor(0, out);
+      negate->setup();
+    }
+    return true;
+  }
+  std::size_t getId() const final { return typeid(ReluToNegate).hash_code(); }
+  std::string getName() const final { return "ReluToNegate"; }
+};
+const bool transformIsRegistered = popart::Transform::registerTransform(new ReluToNegate);
 
 }  // namespace

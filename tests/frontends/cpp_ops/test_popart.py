@@ -115,6 +115,32 @@ def test_lowerings_know_the_replicas(replicas):
     np.testing.assert_array_equal(y, np.full(y.shape, replicas))
 
 
+def test_seeds_differ_by_op_replica_and_step():
+    builder = popart.Builder()
+    x = builder.addInputTensor(popart.TensorInfo(X))
+    ids = [add(builder, "Draw", [x])[0] for _ in range(2)]
+    options = popart.SessionOptions()
+    options.enableReplicatedGraphs, options.replicatedGraphCount = True, 2
+    found = []
+    with popart_models.device(2) as info:
+        anchors = popart.DataFlow(2, ids)
+        model = builder.getModelProto()
+        session = popart.InferenceSession(model, anchors, info, userOptions=options)
+        session.prepareDevice()
+        for _ in range(2):
+            session.setRandomSeed(42)
+            results = popart_models.run(session, {x: np.stack([[X] * 2] * 2)})
+            found.append(np.stack([results[name] for name in ids]))
+    np.testing.assert_array_equal(found[0], found[1])
+    drawn = found[0].reshape(2, 4, -1)[:, :, :2]
+    assert len(np.unique(drawn.reshape(8, 2), axis=0)) == 8
+
+
+def test_ops_place_their_inputs():
+    (y,) = infer("Placed", X)
+    np.testing.assert_array_equal(y, np.full_like(X, 7))
+
+
 def test_training_changes_weights():
     builder = popart.Builder()
     w = builder.addInitializedInputTensor(X)

@@ -50,6 +50,9 @@ class Ir {
   bool virtualGraphsEnabled() const { return options_.virtualGraphMode != VirtualGraphMode::Off; }
   bool isAnchored(const TensorId &id) const { return dataFlow_.isAnchored(id); }
   const DataFlow &getDataFlow() const { return dataFlow_; }
+  void setDataFlow(const DataFlow &dataFlow) { dataFlow_ = dataFlow; }
+  const Patterns &getPatterns() const { return patterns_; }
+  void setPatterns(const Patterns &patterns) { patterns_ = patterns; }
   uint64_t getId() const { return id_; }
 
   Graph &getMainGraph() { return getGraph(GraphId::root()); }
@@ -68,6 +71,10 @@ class Ir {
   Tensor *getTensor(const TensorId &id) const;
   bool containsTensor(const TensorId &id) const;
   const Optimizer &getOptimizer() const;
+  /// Applies a pattern once to each op that it matches. Returns whether the graph has changed.
+  bool applyPreAliasPattern(const PreAliasPattern *pattern, Graph &graph);
+  /// Applies the patterns that are on until none changes the graph.
+  void applyPreAliasPatterns(Graph &graph);
   void applyTransform(std::size_t transformId, Graph &graph);
   void serialise(SerialiseFormat format, std::stringstream &text, bool useScheduler = true) const;
 
@@ -86,6 +93,7 @@ class Ir {
   bool hasBackwards_ = false;
   SessionOptions options_;
   DataFlow dataFlow_;
+  Patterns patterns_;
   std::map<GraphId, std::unique_ptr<Graph>> graphs_;
   std::unique_ptr<detail::FrontEnd> frontEnd_;
 };

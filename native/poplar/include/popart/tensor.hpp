@@ -58,7 +58,7 @@ class Tensor : public Vertex {
 
   bool isGraphInput() const;
   bool isGraphOutput() const;
-  bool isAnchored() const { return false; }
+  bool isAnchored() const;
   bool isOptimizerTensor() const { return false; }
   bool isAccumulatorTensor() const { return false; }
   bool isWeightTensor() const { return type_ == TensorType::Variable; }

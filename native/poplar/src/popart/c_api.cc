@@ -10,11 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "built_in_ops.h"
 #include "lowering.h"
+#include "popart/detail/builtinop.hpp"
 #include "popart/graph.hpp"
 #include "popart/ir.hpp"
 #include "popart/opmanager.hpp"
 #include "popart/shapeinference.hpp"
+#include "popart/transforms/transform.hpp"
 #include "poplar/exceptions.hpp"
 #include "poputil/exceptions.hpp"
 #include "registries.h"
@@ -113,6 +116,11 @@ std::string TensorsJson(const TensorIndexMap& tensors) {
   });
 }
 
+// Whether an op draws random numbers, and no seed is connected yet.
+bool NeedsSeed(const Op& op) {
+  return op.requiresRandomSeed() && !op.hasInput(op.getSeedInIndex());
+}
+
 std::string OpJson(const Op& op) {
   std::vector<int> modified;
   for (const auto& entry : op.input->tensorMap()) {
@@ -125,6 +133,7 @@ std::string OpJson(const Op& op) {
          ",\"outputs\":" + TensorsJson(*op.output) + ",\"optional\":" +
          List(op.optionalInputs(), [](int index) { return std::to_string(index); }) +
          ",\"modified\":" + List(modified, [](int index) { return std::to_string(index); }) +
+         ",\"seed\":" + (NeedsSeed(op) ? "true" : "false") +
          ",\"side_effect\":" + (op.hasSideEffect() ? "true" : "false") + "}";
 }
 
@@ -162,6 +171,31 @@ void SetReplicas(Ir& ir, int replicas) {
   options.enableReplicatedGraphs = replicas > 1;
   options.replicatedGraphCount = replicas;
   options.globalReplicationFactor = replicas;
+}
+
+// Ids by index, "" where there is none.
+std::string IdsJson(const TensorIndexMap& tensors) {
+  std::vector<std::string> ids(static_cast<size_t>(tensors.maxIndex() + 1));
+  for (const auto& entry : tensors.tensorIdMap()) {
+    ids[static_cast<size_t>(entry.first)] = Quoted(entry.second);
+  }
+  return List(ids, [](const std::string& id) { return id.empty() ? "\"\"" : id; });
+}
+
+// An op of a graph after patterns; what `popart_describe` tells besides is not repeated.
+std::string ScheduledJson(Op* op) {
+  const Op::Settings& settings = op->settings;
+  const auto number = [](bool is_set, int64_t value) {
+    return is_set ? std::to_string(value) : std::string("null");
+  };
+  return "{\"handle\":" + std::to_string(reinterpret_cast<uintptr_t>(op)) +
+         ",\"id\":" + std::to_string(op->id) + ",\"domain\":" + Quoted(op->opid.domain) +
+         ",\"type\":" + Quoted(op->opid.type) + ",\"name\":" + Quoted(op->getName()) +
+         ",\"built_in\":" + (IsBuiltIn(*op) ? "true" : "false") +
+         ",\"ipu\":" + number(op->hasVirtualGraphId(), settings.vgraphId ? *settings.vgraphId : 0) +
+         ",\"stage\":" +
+         number(op->hasPipelineStage(), settings.pipelineStage ? *settings.pipelineStage : 0) +
+         ",\"inputs\":" + IdsJson(*op->input) + ",\"outputs\":" + IdsJson(*op->output) + "}";
 }
 
 // Gradient ops that are in no graph yet.
@@ -334,6 +368,39 @@ POPART_EXPORT Op* popart_create_op(Graph* graph, const char* domain, const char*
   });
 }
 
+// Makes and connects an op that the front end computes. Its tensors are in the graph.
+POPART_EXPORT Op* popart_create_built_in(Graph* graph, const char* domain, const char* type,
+                                         int version, const char* name,
+                                         const Attributes* attributes, int inputs,
+                                         const char* const* input_ids, int outputs,
+                                         const char* const* output_ids) {
+  return Guarded<Op*>(nullptr, [&] {
+    Op::Settings settings(*graph, name);
+    settings.setFromAttributes(*attributes);
+    const popart::OperatorIdentifier opid(domain, type, static_cast<unsigned>(version));
+    std::unique_ptr<Op> made = popart::MakeBuiltIn(opid, settings);
+    if (made == nullptr) made.reset(new popart::detail::BuiltInOp(opid, settings));
+    Op* op = made.get();
+    graph->moveIntoGraph(std::move(made));
+    // Not set up: the shapes are those of the front end.
+    for (int i = 0; i < inputs; ++i) {
+      if (*input_ids[i] != '\0') op->connectInTensor(i, input_ids[i]);
+    }
+    for (int i = 0; i < outputs; ++i) {
+      if (*output_ids[i] != '\0') op->connectOutTensor(i, output_ids[i]);
+    }
+    return op;
+  });
+}
+
+// Connects the seed of an op that draws random numbers.
+POPART_EXPORT int popart_connect_seed(Op* op, const char* id) {
+  return Guarded(-1, [&] {
+    op->connectInTensor(op->getSeedInIndex(), id);
+    return 0;
+  });
+}
+
 // An op as JSON.
 POPART_EXPORT const char* popart_describe(const Op* op) {
   return Guarded<const char*>(nullptr, [&] { return Kept(popart::OpJson(*op)); });
@@ -378,6 +445,80 @@ POPART_EXPORT int popart_check_lowering(const char* key) {
     popart::CheckLowering(key);
     return 0;
   });
+}
+
+// --- Patterns and transforms ---
+
+// Patterns as JSON, with whether they are on by default and have to be on.
+POPART_EXPORT const char* popart_list_patterns() {
+  return Kept(popart::List(
+      popart::PreAliasPatternManager::getNames(), [](const std::string& name) -> std::string {
+        const auto* info = popart::PreAliasPatternManager::find(name);
+        return "[" + popart::Quoted(name) + (info->enabledByDefault ? ",true" : ",false") +
+               (info->mandatory ? ",true]" : ",false]");
+      }));
+}
+
+// Says which tensors are anchored, and which is the loss ("" for inference).
+POPART_EXPORT int popart_set_kept(Graph* graph, const char* loss, int count,
+                                  const char* const* anchors) {
+  return Guarded(-1, [&] {
+    popart::AnchorReturnTypeMap kept;
+    for (const std::string& id : popart::IdList(count, anchors)) kept[id] = {};
+    graph->getIr().setDataFlow(popart::DataFlow(1, kept));
+    graph->setLoss(loss);
+    return 0;
+  });
+}
+// Says of what kind a tensor is that no op makes.
+POPART_EXPORT int popart_set_tensor_type(Graph* graph, const char* id, int type) {
+  return Guarded(-1, [&] {
+    graph->getTensor(id)->setTensorType(static_cast<popart::TensorType>(type));
+    return 0;
+  });
+}
+// Applies patterns to a graph until none changes it.
+POPART_EXPORT int popart_apply_patterns(Graph* graph, int count, const char* const* names) {
+  return Guarded(-1, [&] {
+    graph->getIr().setPatterns(popart::Patterns(popart::IdList(count, names)));
+    graph->getIr().applyPreAliasPatterns(*graph);
+    return 0;
+  });
+}
+// Applies a transform; returns 0 if there is no such transform.
+POPART_EXPORT int popart_apply_transform(Graph* graph, const char* name) {
+  return Guarded(-1, [&] {
+    if (!popart::Transform::isRegistered(name)) return 0;
+    popart::Transform::applyTransform(popart::Transform::getIdFromName(name), *graph);
+    return 1;
+  });
+}
+// The ops of a graph in an order in which they can run, as JSON.
+POPART_EXPORT const char* popart_schedule(Graph* graph) {
+  return Guarded<const char*>(nullptr, [&] {
+    return Kept(popart::List(graph->getOpSchedule({}, popart::RequireOptimalSchedule::No),
+                             [](Op* op) { return popart::ScheduledJson(op); }));
+  });
+}
+// Tensors of a kind that no op makes, as JSON: `[["id","FLOAT",[2]],...]`.
+POPART_EXPORT const char* popart_sources(Graph* graph, int type) {
+  return Guarded<const char*>(nullptr, [&] {
+    std::vector<const popart::Tensor*> found;
+    for (const std::string& id : graph->getTensors().getAllTensorIds()) {
+      const popart::Tensor* tensor = graph->getTensor(id);
+      if (!tensor->hasProducer() && static_cast<int>(tensor->tensorType()) == type) {
+        found.push_back(tensor);
+      }
+    }
+    return Kept(popart::List(found, [](const popart::Tensor* tensor) {
+      return "[" + popart::Quoted(tensor->id) + "," + popart::InfoJson(tensor->info) + "]";
+    }));
+  });
+}
+// The elements of a tensor that a library has made.
+POPART_EXPORT const void* popart_tensor_data(Graph* graph, const char* id) {
+  return Guarded<const void*>(
+      nullptr, [&]() -> const void* { return graph->getTensor(id)->tensorData()->data(); });
 }
 
 // --- Gradients ---

@@ -141,6 +141,8 @@ void Graph::eraseOp(OpId opId) {
   const auto found = ops_.find(opId);
   if (found == ops_.end()) throw error("No op with id {} in the graph '{}'", opId, id);
   topoCons->remove(found->second.get());
+  found->second->disconnectAllInputs();
+  found->second->disconnectAllOutputs();
   ops_.erase(found);
 }
 Op* Graph::getOpUnsafe(OpId opId) const {
@@ -157,11 +159,41 @@ std::vector<OpId> Graph::getOpIds() const {
   for (const auto& entry : ops_) ids.push_back(entry.first);
   return ids;
 }
-std::vector<Op*> Graph::getOpSchedule(const OpsBeforeKey&, RequireOptimalSchedule) const {
-  // Each op was made after those that it takes tensors of.
-  std::vector<Op*> ops;
-  for (const auto& entry : ops_) ops.push_back(entry.second.get());
-  return ops;
+std::vector<Op*> Graph::getOpSchedule(const OpsBeforeKey& before, RequireOptimalSchedule) const {
+  // The op that was made first comes first, of those whose operands are there.
+  std::map<OpId, std::set<OpId>> waits, followers;
+  const auto order = [&](const Op* first, const Op* second) {
+    waits[second->id].insert(first->id);
+    followers[first->id].insert(second->id);
+  };
+  for (const auto& entry : ops_) {
+    Op* op = entry.second.get();
+    for (const Tensor* tensor : op->input->tensors()) {
+      if (tensor->hasProducer()) order(tensor->getProducer(), op);
+    }
+    for (const Op* other : topoCons->getBefores(op)) order(other, op);
+    const auto found = before.find(op);
+    if (found == before.end()) continue;
+    for (const Op* other : found->second) order(other, op);
+  }
+  std::set<OpId> ready;
+  for (const auto& entry : ops_) {
+    if (waits[entry.first].empty()) ready.insert(entry.first);
+  }
+  std::vector<Op*> schedule;
+  while (!ready.empty()) {
+    const OpId next = *ready.begin();
+    ready.erase(ready.begin());
+    schedule.push_back(getOp(next));
+    for (const OpId follower : followers[next]) {
+      waits[follower].erase(next);
+      if (waits[follower].empty()) ready.insert(follower);
+    }
+  }
+  if (schedule.size() != ops_.size()) {
+    throw error("The ops of {} cannot be put into an order: there is a cycle", getGraphString());
+  }
+  return schedule;
 }
 
 void Graph::addInput(const TensorId& tensorId, const TensorInfo& info) {

@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "popart/popx/devicex.hpp"
@@ -10,7 +11,6 @@
 #include "poplar/Graph.hpp"
 #include "poplar/Target.hpp"
 #include "poplar/core/Embedding.hpp"
-#include "registries.h"
 
 namespace popart {
 namespace {
@@ -60,44 +60,89 @@ Tensor AsEmbedded(const Tensor& tensor) {
   return AsType(tensor, poplar::SIGNED_CHAR, poplar::CHAR);
 }
 
-// Calls `grow` of a new lowering of an op. Outputs of the program are those of the op, then the
-// inputs that it modifies.
-poplar::program::Program Grow(const Ir& ir, Op* op, poplar::Graph& graph,
-                              const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) {
-  popx::IrLowering lowering(ir, graph);
-  popx::Devicex device(lowering);
-  popx::PopTensors& tensors = lowering.tensors();
-  size_t position = 0;
-  for (const auto& entry : op->input->tensorMap()) {
-    const Tensor input = AsLowered(inputs.at(position++));
-    if (!tensors.contains(entry.second->id)) tensors.insert(entry.second->id, input);
+// The lowering of an op into a graph: it may make inputs, then it grows once.
+class Lowering {
+ public:
+  Lowering(std::shared_ptr<Ir> ir, Op* op, poplar::Graph& graph)
+      : ir_(std::move(ir)),
+        op_(op),
+        lowering_(*ir_, graph),
+        device_(lowering_),
+        opx_(popx::OpxManager::createOpx(op, &device_)) {
+    if (opx_ != nullptr) return;
+    throw error(
+        "Could not create opx for '{}': no lowering of {} is registered. Register one with "
+        "a static popart::popx::OpxCreator, or let a pattern replace the op",
+        op->debugName(), op->opid);
   }
-  const std::unique_ptr<popx::Opx> opx = popx::OpxManager::createOpx(op, &device);
-  poplar::program::Sequence program;
-  opx->grow(program);
-  for (const auto& entry : op->output->tensorMap()) {
-    if (!tensors.contains(entry.second->id)) {
-      throw error(
-          "no poplar::Tensor {}: the lowering of {} did not call setOutTensor for output "
-          "{}",
-          entry.second->id, op->debugName(), entry.first);
+
+  // The tensor that the op wants for an input; invalid if it does not care. An op that needs other
+  // tensors first gets a linear mapping.
+  Tensor CreateInput(unsigned position) const {
+    const auto entry = std::next(op_->input->tensorMap().begin(), position);
+    const popx::InputCreatorType type = opx_->getInputCreatorType(entry->first);
+    if (type != popx::InputCreatorType::CanCreate &&
+        type != popx::InputCreatorType::CanCreateOrUnwind) {
+      return Tensor();
     }
-    outputs.push_back(AsEmbedded(tensors.get(entry.second->id)));
+    for (const std::set<TensorId>& needed : opx_->mustExistBeforeCreateDNF(entry->first)) {
+      if (!needed.empty()) continue;
+      return AsEmbedded(
+          opx_->createInput(entry->first, opx_->getDebugNameAndId(entry->second->id)));
+    }
+    return Tensor();
   }
-  for (const InIndex index : ModifiedInputs(*op)) {
-    outputs.push_back(AsEmbedded(opx->getInTensor(index)));
+
+  // Calls `grow`. Outputs of the program are those of the op, then the inputs that it modifies.
+  poplar::program::Program Grow(const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) {
+    popx::PopTensors& tensors = lowering_.tensors();
+    size_t position = 0;
+    for (const auto& entry : op_->input->tensorMap()) {
+      const Tensor input = AsLowered(inputs.at(position++));
+      if (!tensors.contains(entry.second->id)) tensors.insert(entry.second->id, input);
+    }
+    poplar::program::Sequence program;
+    opx_->grow(program);
+    for (const auto& entry : op_->output->tensorMap()) {
+      if (!tensors.contains(entry.second->id)) {
+        throw error(
+            "no poplar::Tensor {}: the lowering of {} did not call setOutTensor for output "
+            "{}",
+            entry.second->id, op_->debugName(), entry.first);
+      }
+      outputs.push_back(AsEmbedded(tensors.get(entry.second->id)));
+    }
+    for (const InIndex index : ModifiedInputs(*op_)) {
+      outputs.push_back(AsEmbedded(opx_->getInTensor(index)));
+    }
+    return program;
   }
-  return program;
-}
+
+ private:
+  const std::shared_ptr<Ir> ir_;
+  Op* const op_;
+  popx::IrLowering lowering_;
+  popx::Devicex device_;
+  const std::unique_ptr<popx::Opx> opx_;
+};
 
 void Complete(const std::string& key, poplar::core::EmbeddingSpec& spec) {
   const Entry entry = Find(key);
-  const std::shared_ptr<Ir> ir = entry.ir;
-  Op* op = entry.op;
-  spec.name = op->debugName();
-  spec.build = [ir, op](poplar::Graph& graph, const std::vector<Tensor>& inputs,
-                        std::vector<Tensor>& outputs) {
-    return Grow(*ir, op, graph, inputs, outputs);
+  spec.name = entry.op->debugName();
+  // Made with the graph that the first call gets: all calls of a specification get the same.
+  const auto lowering = std::make_shared<std::unique_ptr<Lowering>>();
+  const auto in = [lowering, entry](poplar::Graph& graph) -> Lowering& {
+    if (*lowering == nullptr) lowering->reset(new Lowering(entry.ir, entry.op, graph));
+    return **lowering;
+  };
+  spec.allocate = [in](poplar::Graph& graph, unsigned input) {
+    return in(graph).CreateInput(input);
+  };
+  spec.build = [in, lowering](poplar::Graph& graph, const std::vector<Tensor>& inputs,
+                              std::vector<Tensor>& outputs) {
+    const poplar::program::Program program = in(graph).Grow(inputs, outputs);
+    lowering->reset();  // a lowering grows once
+    return program;
   };
 }
 
@@ -107,12 +152,6 @@ const poplar::core::EmbeddingRegistration registration(kEmbeddingName, Complete)
 
 std::string RegisterLowering(std::shared_ptr<Ir> ir, Op* op, const std::string& title,
                              bool complete) {
-  if (!HasOpx(op->opid)) {
-    throw error(
-        "Could not create opx for '{}': no lowering of {} is registered. Register one with "
-        "a static popart::popx::OpxCreator, or let a pattern replace the op",
-        op->debugName(), op->opid);
-  }
   for (const auto& tensor : op->input->tensorMap()) TypeOf(tensor.second->info);
   std::lock_guard<std::mutex> lock(EntriesMutex());
   std::string key = title;
@@ -129,13 +168,16 @@ void CheckLowering(const std::string& key) {
   const int64_t replicas = entry.ir->getSessionOptions().getReplicationFactor();
   poplar::Graph graph(poplar::Target::createIPUTarget(static_cast<unsigned>(replicas), "ipu2"),
                       poplar::replication_factor(static_cast<unsigned>(replicas)));
+  Lowering lowering(entry.ir, entry.op, graph);
   std::vector<poplar::Tensor> inputs, outputs;
   for (const auto& input : entry.op->input->tensorMap()) {
+    const poplar::Tensor made = lowering.CreateInput(static_cast<unsigned>(inputs.size()));
     const KernelTensor tensor = TypeOf(input.second->info);
-    inputs.push_back(
-        graph.addVariable(tensor.type, tensor.shape, poplar::VariableMappingMethod::LINEAR));
+    inputs.push_back(made.valid() ? made
+                                  : graph.addVariable(tensor.type, tensor.shape,
+                                                      poplar::VariableMappingMethod::LINEAR));
   }
-  Grow(*entry.ir, entry.op, graph, inputs, outputs);
+  lowering.Grow(inputs, outputs);
 }
 
 }  // namespace popart

@@ -15,12 +15,11 @@ constexpr char kEmbeddingName[] = "popart";
 // Keeps an op, and the program that it is of, for embeddings. Returns the key: `title`, with a
 // number if that is of another op already. A title that is complete stands for all that decides
 // what the op computes, so another op of that title has the same key.
-//
-// Throws error if the op has no lowering.
 std::string RegisterLowering(std::shared_ptr<Ir> ir, Op* op, const std::string& title,
                              bool complete);
 
-// Lowers the op of a key to a graph that is dropped: throws what its lowering throws.
+// Lowers the op of a key to a graph that is dropped: throws error if it has no lowering, and what
+// that throws.
 void CheckLowering(const std::string& key);
 
 }  // namespace popart

@@ -1,4 +1,4 @@
-// The registries of ops, shapes, lowerings, patterns and transforms.
+// The registries of ops, shapes and lowerings.
 //
 // Static objects of users' libraries fill them while those are loaded, so each is a static of a
 // function.
@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "built_in_ops.h"
 #include "popart/graph.hpp"
 #include "popart/opmanager.hpp"
-#include "popart/patterns/patterns.hpp"
 #include "popart/popx/opxmanager.hpp"
 #include "popart/tensors.hpp"
-#include "popart/transforms/transform.hpp"
 #include "registries.h"
 
 namespace popart {
@@ -32,15 +31,6 @@ ByIdentifier<popx::OpxFactoryFunc>& Opxs() {
   static ByIdentifier<popx::OpxFactoryFunc> factories;
   return factories;
 }
-std::map<std::string, PreAliasPatternManager::Factory>& PatternFactories() {
-  static std::map<std::string, PreAliasPatternManager::Factory> factories;
-  return factories;
-}
-std::map<std::size_t, Transform*>& Transforms() {
-  static std::map<std::size_t, Transform*> transforms;
-  return transforms;
-}
-
 // The entry of the highest version that is not above the opset's; the end if there is none.
 template <typename Value>
 typename ByIdentifier<Value>::const_iterator Newest(const ByIdentifier<Value>& entries,
@@ -92,7 +82,10 @@ void OpManager::registerOp(const OpInfo& info) {
 std::unique_ptr<Op> OpManager::createOp(const OperatorIdentifier& opid, Graph& graph,
                                         const std::string& name, const Attributes& attr) {
   const auto found = Ops().find(opid);
-  if (found == Ops().end()) return nullptr;
+  if (found == Ops().end()) {
+    if (!attr.getNames().empty()) return nullptr;
+    return MakeBuiltIn(opid, Op::Settings(graph, name));
+  }
   return Make(found->second, found->first, graph, name, {}, attr, {}, {});
 }
 std::unique_ptr<Op> OpManager::createOp(const OpDomain& domain, const OpType& type,
@@ -200,64 +193,6 @@ void popx::OpxManager::registerOpx(const OperatorIdentifier& opid, OpxFactoryFun
 std::unique_ptr<popx::Opx> popx::OpxManager::createOpx(Op* op, Devicex* device) {
   const auto found = Opxs().find(op->opid);
   return found == Opxs().end() ? nullptr : found->second(op, device);
-}
-bool HasOpx(const OperatorIdentifier& opid) { return Opxs().count(opid) != 0; }
-
-// --- Patterns and transforms ---
-
-Pattern::~Pattern() = default;
-PreAliasPattern::~PreAliasPattern() = default;
-const std::string& Pattern::getPatternName() const { return name_; }
-std::string Pattern::getReplacementOpName(Op* op, const std::string& name) const {
-  return op->getName() + "_" + name_ + (name.empty() ? "" : "_" + name);
-}
-void Pattern::transferBaseProperties(const Op* from, Op* to) const {
-  const_cast<Op*>(from)->transferBaseProperties(to);
-}
-bool PreAliasPattern::touchesAnchored(Op* op) const {
-  for (const Tensor* tensor : touches(op)) {
-    if (tensor->isAnchored()) return true;
-  }
-  return false;
-}
-std::unique_ptr<Op> PreAliasPattern::makeReplacementOp(const OperatorIdentifier& opid, Op* oldOp,
-                                                       const std::string& name) const {
-  std::unique_ptr<Op> made =
-      OpManager::createOp(opid, oldOp->getGraph(), getReplacementOpName(oldOp, name));
-  if (made == nullptr) throw internal_error("Failed to create replacement op {}", opid);
-  transferBaseProperties(oldOp, made.get());
-  return made;
-}
-Op* PreAliasPattern::makeReplacementOpInIr(const OperatorIdentifier& opid, Op* oldOp,
-                                           const std::string& name) const {
-  std::unique_ptr<Op> made = makeReplacementOp(opid, oldOp, name);
-  Op* op = made.get();
-  oldOp->getGraph().moveIntoGraph(std::move(made));
-  return op;
-}
-void PreAliasPatternManager::registerPattern(const std::string& name, bool, bool, Factory factory) {
-  PatternFactories().emplace(name, std::move(factory));
-}
-std::vector<std::string> PreAliasPatternManager::getNames() {
-  std::vector<std::string> names;
-  for (const auto& entry : PatternFactories()) names.push_back(entry.first);
-  return names;
-}
-
-Transform::~Transform() = default;
-bool Transform::registerTransform(Transform* transform) {
-  return Transforms().emplace(transform->getId(), transform).second;
-}
-void Transform::applyTransform(std::size_t id, Graph& graph) {
-  const auto found = Transforms().find(id);
-  if (found == Transforms().end()) throw internal_error("No transform with id {}", id);
-  found->second->apply(graph);
-}
-std::size_t Transform::getIdFromName(const std::string& name) {
-  for (const auto& entry : Transforms()) {
-    if (entry.second->getName() == name) return entry.first;
-  }
-  throw internal_error("No transform with the name {}", name);
 }
 
 }  // namespace popart

@@ -15,7 +15,6 @@ void WatchRegistrations(std::function<void()> watcher);
 // The function of the highest version that is not above the opset's; null if there is none.
 const ShapeInferenceFunction* FindShapeInference(const OpDomain& domain, const OpType& type,
                                                  int opset);
-bool HasOpx(const OperatorIdentifier& opid);
 
 }  // namespace popart
 

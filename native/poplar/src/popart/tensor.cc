@@ -72,6 +72,8 @@ void Tensor::setProducer(Op* op) {
 bool Tensor::isGraphInput() const { return graph_->hasInputId(id); }
 bool Tensor::isGraphOutput() const { return graph_->hasOutputId(id); }
 
+bool Tensor::isAnchored() const { return getIr().isAnchored(id); }
+
 TensorData* Tensor::tensorData() {
   if (!data_) throw error("The tensor {} has no data: it is no constant", id);
   return data_.get();

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +19,10 @@ from tensorflow_ipu.frontends.popart.ops import registry
 from tensorflow_ipu.frontends.popart.ops.context import Context
 from tensorflow_ipu.frontends.popart.ops.registry import RegisteredOp
 
+# The domain of nodes that stand for an op of a library, and the attribute with its number.
+_DOMAIN, _NUMBER = "popart.cpp", "__cpp_op"
+_numbers = itertools.count()
+_ops: weakref.WeakValueDictionary[int, CppOp] = weakref.WeakValueDictionary()
 # Elements of constants that factories of ops may read.
 _READABLE = 1024
 
@@ -29,6 +35,8 @@ def find(domain: str, type_: str, version: int) -> RegisteredOp | None:
         type_: the type.
         version: the version of the domain in the model.
     """
+    if domain == _DOMAIN:
+        return RegisteredOp(domain, type_, 1, _compute_made, takes_context=True, reads_node=True)
     since = ops.version_of(domain, type_, version) if library.is_installed() else 0
     if not since:
         return None
@@ -41,6 +49,32 @@ def find(domain: str, type_: str, version: int) -> RegisteredOp | None:
 
 
 registry.add_finder(find)
+
+
+def has_op(node: onnx.NodeProto, version: int) -> bool:
+    """Returns whether a node is of an op that a library has registered.
+
+    Args:
+        node: the node.
+        version: the version of the domain in the model.
+    """
+    return registry.find(node.domain, node.op_type, version).reads_node
+
+
+def node_of(op: CppOp, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> onnx.NodeProto:
+    """Returns a node that stands for an op as long as the op is there.
+
+    Args:
+        op: the op, with its attributes.
+        name: the name of the node.
+        inputs: ids of its inputs; "" for those that are missing.
+        outputs: ids of its outputs.
+    """
+    number = next(_numbers)
+    _ops[number] = op
+    node = helper.make_node(op.type, inputs, outputs, name, domain=_DOMAIN)
+    node.attribute.append(helper.make_attribute(_NUMBER, number))
+    return node
 
 
 def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
@@ -102,10 +136,27 @@ def _compute(
     given = [tensor for tensor in inputs if tensor is not None]
     session = f"replicas={context.replicas} training={context.is_training}"
     title = f"{op.identifier} {_text(attributes)} {op.inputs} {session}"
-    return _modify(op, given, title, context) if op.modified else op.call(given, title)
+    return _results(op, given, title, context)
 
 
-def _modify(op: CppOp, inputs: Sequence[Any], title: str, context: Context) -> list[Any]:
+def _compute_made(*inputs: Any, context: Context) -> list[Any]:
+    """Puts the program of an op that is there into the function in scope."""
+    (number,) = (a.i for a in context.node.attribute if a.name == _NUMBER)
+    given = [tensor for tensor in inputs if tensor is not None]
+    return _results(_ops[number], given, None, context)
+
+
+def _results(op: CppOp, inputs: Sequence[Any], title: str | None, context: Context) -> list[Any]:
+    services = context.services
+    seed = None if services is None else services.seed
+    if op.needs_seed and seed is not None:
+        inputs = op.connect_seed(seed(), inputs)
+    if op.modified:
+        return _modify(op, inputs, title, context)
+    return op.call(inputs, title, seed)
+
+
+def _modify(op: CppOp, inputs: Sequence[Any], title: str | None, context: Context) -> list[Any]:
     """Runs an op that modifies inputs, and writes those that are weights. It has no gradient."""
     results = op.run([tf.stop_gradient(tensor) for tensor in inputs], title)
     count = len(op.outputs)

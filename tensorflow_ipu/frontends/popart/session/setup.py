@@ -26,7 +26,11 @@ from tensorflow_ipu.frontends.popart import onnx_files, onnx_model
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.devices import DeviceInfo
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
-from tensorflow_ipu.frontends.popart.lowering import abstract_evaluation, placement
+from tensorflow_ipu.frontends.popart.lowering import (
+    abstract_evaluation,
+    library_patterns,
+    placement,
+)
 from tensorflow_ipu.frontends.popart.lowering.marks import ModelPlacement
 from tensorflow_ipu.frontends.popart.lowering.programs import StepDescription
 from tensorflow_ipu.frontends.popart.lowering.training import (
@@ -322,6 +326,7 @@ class Setup:
             onnx_files.load(model), self._wanted(), shapes, self.options.strictOpVersions
         )
         self._check_excluded_patterns()
+        self._rewrite()
         self.facts = abstract_evaluation.evaluate(
             self.model,
             training,
@@ -458,6 +463,22 @@ class Setup:
         anchors = self.flow.anchors()
         wanted = [_differentiated(name) if _is_gradient(name) else name for name in anchors]
         return wanted if self.training is None else [*wanted, self.training.loss]
+
+    def _rewrite(self) -> None:
+        """Lets patterns and transforms of loaded libraries rewrite the model."""
+        settings = self.options.experimentalSettings.customTransformApplierSettings
+        rewriting = library_patterns.Rewriting(
+            library_patterns.enabled(self.patterns),
+            library_patterns.transforms_of(settings) if self.training is None else {},
+            self.total_replicas,
+            "" if self.training is None else self.training.loss,
+            self._wanted(),
+        )
+        if rewriting:
+            facts = abstract_evaluation.evaluate(
+                self.model, None, self.total_replicas, (), self.numerics
+            )
+            self.model = rewriting.rewritten(self.model, facts.infos)
 
     def _weight_groupings(self) -> Mapping[str, ReplicaGrouping]:
         found = {}

@@ -2,13 +2,13 @@
 #ifndef popart_op_accumulate_hpp
 #define popart_op_accumulate_hpp
 
-#include <popart/op.hpp>
+#include <popart/detail/builtinop.hpp>
 
 namespace popart {
 
-class AccumulateOp : public Op {
+class AccumulateOp : public detail::BuiltInOp {
  public:
-  using Op::Op;
+  using BuiltInOp::BuiltInOp;
   static InIndex getVarToUpdateInIndex() { return 0; }
   static InIndex getUpdaterInIndex() { return 1; }
   static OutIndex getUpdatedVarOutIndex() { return 0; }

@@ -2,13 +2,13 @@
 #ifndef popart_op_adamupdater_hpp
 #define popart_op_adamupdater_hpp
 
-#include <popart/op.hpp>
+#include <popart/detail/builtinop.hpp>
 
 namespace popart {
 
-class AdamUpdaterOp : public Op {
+class AdamUpdaterOp : public detail::BuiltInOp {
  public:
-  using Op::Op;
+  using BuiltInOp::BuiltInOp;
   static OutIndex getUpdaterOutIndex() { return 0; }
 };
 

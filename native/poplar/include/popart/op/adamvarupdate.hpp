@@ -2,13 +2,13 @@
 #ifndef popart_op_adamvarupdate_hpp
 #define popart_op_adamvarupdate_hpp
 
-#include <popart/op.hpp>
+#include <popart/detail/builtinop.hpp>
 
 namespace popart {
 
-class AdamVarUpdateOp : public Op {
+class AdamVarUpdateOp : public detail::BuiltInOp {
  public:
-  using Op::Op;
+  using BuiltInOp::BuiltInOp;
   static InIndex getVarToUpdateInIndex() { return 0; }
   static OutIndex getUpdatedVarOutIndex() { return 0; }
 };

@@ -9,6 +9,7 @@ namespace popart {
 class AddOp : public ElementWiseBinaryOp {
  public:
   using ElementWiseBinaryOp::ElementWiseBinaryOp;
+  std::unique_ptr<Op> clone() const override { return std::unique_ptr<Op>(new AddOp(*this)); }
 };
 
 }  // namespace popart

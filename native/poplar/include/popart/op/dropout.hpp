@@ -2,13 +2,13 @@
 #ifndef popart_op_dropout_hpp
 #define popart_op_dropout_hpp
 
-#include <popart/op.hpp>
+#include <popart/detail/builtinop.hpp>
 
 namespace popart {
 
-class DropoutBaseOp : public Op {
+class DropoutBaseOp : public detail::BuiltInOp {
  public:
-  using Op::Op;
+  using BuiltInOp::BuiltInOp;
   static InIndex getInIndex() { return 0; }
   static OutIndex getOutIndex() { return 0; }
 };

@@ -2,13 +2,13 @@
 #ifndef popart_op_gather_hpp
 #define popart_op_gather_hpp
 
-#include <popart/op.hpp>
+#include <popart/detail/builtinop.hpp>
 
 namespace popart {
 
-class GatherOp : public Op {
+class GatherOp : public detail::BuiltInOp {
  public:
-  using Op::Op;
+  using BuiltInOp::BuiltInOp;
   static InIndex dataInIndex() { return 0; }
   static InIndex indicesInIndex() { return 1; }
   static OutIndex outIndex() { return 0; }

@@ -2,13 +2,13 @@
 #ifndef popart_op_groupnorm_hpp
 #define popart_op_groupnorm_hpp
 
-#include <popart/op.hpp>
+#include <popart/detail/builtinop.hpp>
 
 namespace popart {
 
-class GroupNormOp : public Op {
+class GroupNormOp : public detail::BuiltInOp {
  public:
-  using Op::Op;
+  using BuiltInOp::BuiltInOp;
   static InIndex getXInIndex() { return 0; }
   static InIndex getScaleInIndex() { return 1; }
   static InIndex getBInIndex() { return 2; }

@@ -9,6 +9,15 @@ namespace popart {
 class IdentityOp : public ElementWiseUnaryOp {
  public:
   using ElementWiseUnaryOp::ElementWiseUnaryOp;
+  std::unique_ptr<Op> clone() const override { return std::unique_ptr<Op>(new IdentityOp(*this)); }
+};
+
+class IdentityGradOp : public ElementWiseUnaryOp {
+ public:
+  using ElementWiseUnaryOp::ElementWiseUnaryOp;
+  std::unique_ptr<Op> clone() const override {
+    return std::unique_ptr<Op>(new IdentityGradOp(*this));
+  }
 };
 
 }  // namespace popart

@@ -2,13 +2,13 @@
 #ifndef popart_op_ipucopy_hpp
 #define popart_op_ipucopy_hpp
 
-#include <popart/op.hpp>
+#include <popart/detail/builtinop.hpp>
 
 namespace popart {
 
-class IpuCopyOp : public Op {
+class IpuCopyOp : public detail::BuiltInOp {
  public:
-  using Op::Op;
+  using BuiltInOp::BuiltInOp;
   static OutIndex getOutIndex() { return 0; }
 };
 

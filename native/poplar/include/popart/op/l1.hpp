@@ -2,13 +2,13 @@
 #ifndef popart_op_l1_hpp
 #define popart_op_l1_hpp
 
-#include <popart/op.hpp>
+#include <popart/detail/builtinop.hpp>
 
 namespace popart {
 
-class L1Op : public Op {
+class L1Op : public detail::BuiltInOp {
  public:
-  using Op::Op;
+  using BuiltInOp::BuiltInOp;
   static InIndex getInIndex() { return 0; }
   static OutIndex getOutIndex() { return 0; }
   bool isLossOp() const override { return true; }

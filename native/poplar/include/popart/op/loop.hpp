@@ -2,13 +2,13 @@
 #ifndef popart_op_loop_hpp
 #define popart_op_loop_hpp
 
-#include <popart/op.hpp>
+#include <popart/detail/builtinop.hpp>
 
 namespace popart {
 
-class LoopOp : public Op {
+class LoopOp : public detail::BuiltInOp {
  public:
-  using Op::Op;
+  using BuiltInOp::BuiltInOp;
   static InIndex getMaximumTripCountInIndex() { return 0; }
   static InIndex getTerminationConditionInIndex() { return 1; }
 };

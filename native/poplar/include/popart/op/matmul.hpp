@@ -2,13 +2,13 @@
 #ifndef popart_op_matmul_hpp
 #define popart_op_matmul_hpp
 
-#include <popart/op.hpp>
+#include <popart/detail/builtinop.hpp>
 
 namespace popart {
 
-class MatMulOp : public Op {
+class MatMulOp : public detail::BuiltInOp {
  public:
-  using Op::Op;
+  using BuiltInOp::BuiltInOp;
   static InIndex getLhsInIndex() { return 0; }
   static InIndex getRhsInIndex() { return 1; }
   static OutIndex getOutIndex() { return 0; }

@@ -9,6 +9,7 @@ namespace popart {
 class MulOp : public ElementWiseBinaryOp {
  public:
   using ElementWiseBinaryOp::ElementWiseBinaryOp;
+  std::unique_ptr<Op> clone() const override { return std::unique_ptr<Op>(new MulOp(*this)); }
 };
 
 }  // namespace popart

@@ -9,6 +9,7 @@ namespace popart {
 class NegateOp : public ElementWiseUnaryOp {
  public:
   using ElementWiseUnaryOp::ElementWiseUnaryOp;
+  std::unique_ptr<Op> clone() const override { return std::unique_ptr<Op>(new NegateOp(*this)); }
 };
 
 }  // namespace popart

@@ -2,13 +2,13 @@
 #ifndef popart_op_reshape_hpp
 #define popart_op_reshape_hpp
 
-#include <popart/op.hpp>
+#include <popart/detail/builtinop.hpp>
 
 namespace popart {
 
-class ReshapeOp : public Op {
+class ReshapeOp : public detail::BuiltInOp {
  public:
-  using Op::Op;
+  using BuiltInOp::BuiltInOp;
   static InIndex getInIndex() { return 0; }
   static OutIndex getOutIndex() { return 0; }
 };

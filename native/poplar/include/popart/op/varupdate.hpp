@@ -2,13 +2,13 @@
 #ifndef popart_op_varupdate_hpp
 #define popart_op_varupdate_hpp
 
-#include <popart/op.hpp>
+#include <popart/detail/builtinop.hpp>
 
 namespace popart {
 
-class VarUpdateOp : public Op {
+class VarUpdateOp : public detail::BuiltInOp {
  public:
-  using Op::Op;
+  using BuiltInOp::BuiltInOp;
   static InIndex getVarToUpdateInIndex() { return 0; }
   static OutIndex getUpdatedVarOutIndex() { return 0; }
 };

@@ -8,12 +8,22 @@ namespace popart {
 
 enum class PatternsLevel { NoPatterns = 0, Minimal, Default, All };
 
+/// Patterns by name. The first that is registered for a name stays.
 class PreAliasPatternManager {
  public:
   using Factory = std::function<std::unique_ptr<PreAliasPattern>()>;
+
+  struct PreAliasPatternInfo {
+    bool enabledByDefault;
+    bool mandatory;
+    Factory factory;
+  };
+
   static void registerPattern(const std::string &name, bool enabled, bool mandatory,
                               Factory factory);
   static std::vector<std::string> getNames();
+  /// Null if there is no such pattern.
+  static const PreAliasPatternInfo *find(const std::string &name);
 };
 
 /// Registers a pattern: a static object of the library that has it.
@@ -29,17 +39,20 @@ class PatternCreator {
   }
 };
 
+/// The patterns of a session that are on.
 class Patterns {
  public:
   Patterns(PatternsLevel level = PatternsLevel::Default) : level_(level) {}
+  Patterns(const std::vector<std::string> &names) : level_(PatternsLevel::NoPatterns) {
+    for (const std::string &name : names) settings_[name] = true;
+  }
   Patterns &enablePattern(const std::string &name, bool enabled) {
     settings_[name] = enabled;
     return *this;
   }
-  bool isPatternEnabled(const std::string &name) const {
-    auto found = settings_.find(name);
-    return found == settings_.end() ? level_ != PatternsLevel::NoPatterns : found->second;
-  }
+  bool isPatternEnabled(const std::string &name) const;
+  /// New objects of the registered patterns that are on, by name.
+  std::vector<std::unique_ptr<PreAliasPattern>> getPreAliasList() const;
   static std::vector<std::string> getAllPreAliasPatternNames() {
     return PreAliasPatternManager::getNames();
   }

@@ -19,6 +19,7 @@ class Transform {
   static bool registerTransform(Transform *transform);
   static void applyTransform(std::size_t id, Graph &graph);
   static std::size_t getIdFromName(const std::string &name);
+  static bool isRegistered(const std::string &name);
 };
 
 }  // namespace popart
