@@ -4,6 +4,7 @@
 #include <popart/graph.hpp>
 #include <popart/ir.hpp>
 #include <popart/op.hpp>
+#include <popart/op/collectives/collectives.hpp>
 #include <popart/opmanager.hpp>
 #include <poplar/exceptions.hpp>
 #include <poputil/exceptions.hpp>
@@ -59,6 +60,23 @@ void BindOptional(py::module_& m, const char* name) {
   py::implicitly_convertible<Value, Optional>();
 }
 
+// Lets functions take a member of the enumeration of the same name that Python programs have.
+template <typename E>
+void AcceptPython() {
+  const auto convert = [](PyObject* object, PyTypeObject* type) -> PyObject* {
+    const py::handle given(object);
+    const py::handle wanted(reinterpret_cast<PyObject*>(type));
+    if (!py::hasattr(given, "value") ||
+        !py::type::handle_of(given).attr("__name__").equal(wanted.attr("__name__"))) {
+      return nullptr;
+    }
+    PyObject* made = PyObject_CallOneArg(wanted.ptr(), given.attr("value").ptr());
+    if (made == nullptr) PyErr_Clear();
+    return made;
+  };
+  py::detail::get_type_info(typeid(E), true)->implicit_conversions.push_back(convert);
+}
+
 void BindEnums(py::module_& m) {
   py::enum_<popart::DataType> types(m, "DataType");
   for (const auto& entry : popart::getDataTypeInfoMap()) {
@@ -94,11 +112,28 @@ void BindEnums(py::module_& m) {
       .value("All", popart::CommGroupType::All)
       .value("Consecutive", popart::CommGroupType::Consecutive)
       .value("Orthogonal", popart::CommGroupType::Orthogonal);
+  py::enum_<popart::CollectiveOperator> operators(m, "CollectiveOperator");
+  for (int i = 0; i < static_cast<int>(popart::CollectiveOperator::N); ++i) {
+    const auto value = static_cast<popart::CollectiveOperator>(i);
+    operators.value(popart::logging::format("{}", value).c_str(), value);
+  }
+  py::enum_<popart::ReductionType>(m, "ReductionType")
+      .value("Sum", popart::ReductionType::Sum)
+      .value("Mean", popart::ReductionType::Mean)
+      .value("NoReduction", popart::ReductionType::NoReduction);
+  AcceptPython<popart::CollectiveOperator>();
+  AcceptPython<popart::CommGroupType>();
+  AcceptPython<popart::DataType>();
+  AcceptPython<popart::ExecutionContext>();
+  AcceptPython<popart::RecomputeType>();
+  AcceptPython<popart::ReductionType>();
+  AcceptPython<popart::TileSet>();
 }
 
 void BindValues(py::module_& m) {
   BindOptional<popart::OptionalVGraphId>(m, "OptionalVGraphId");
   BindOptional<popart::OptionalPipelineStage>(m, "OptionalPipelineStage");
+  BindOptional<popart::OptionalExecutionPhase>(m, "OptionalExecutionPhase");
   py::class_<popart::NumInputs>(m, "NumInputs")
       .def(py::init<>())
       .def(py::init<int>(), py::arg("f"))
@@ -128,7 +163,13 @@ void BindValues(py::module_& m) {
       .def("getNumReplicas", &popart::ReplicaGrouping::getNumReplicas)
       .def("getStride", &popart::ReplicaGrouping::getStride)
       .def("getGroupSize", &popart::ReplicaGrouping::getGroupSize)
-      .def("getNumGroups", &popart::ReplicaGrouping::getNumGroups);
+      .def("getNumGroups", &popart::ReplicaGrouping::getNumGroups)
+      .def("getGroupAt", &popart::ReplicaGrouping::getGroupAt)
+      .def("getReplicasAt", &popart::ReplicaGrouping::getReplicasAt)
+      .def("getTranspose", &popart::ReplicaGrouping::getTranspose)
+      .def("__eq__", [](const popart::ReplicaGrouping& a,
+                        const popart::ReplicaGrouping& b) { return a == b; })
+      .def("__repr__", &popart::ReplicaGrouping::str);
   py::class_<popart::CommGroup>(m, "CommGroup")
       .def(py::init<>())
       .def(py::init<popart::CommGroupType, unsigned>(), py::arg("type"),
@@ -239,6 +280,8 @@ void BindOps(py::module_& m) {
       .def_readonly("opid", &Op::opid)
       .def_property_readonly("address",
                              [](Op& op) { return reinterpret_cast<std::uintptr_t>(&op); })
+      .def("requiresRandomSeed", &Op::requiresRandomSeed)
+      .def("hasVirtualGraphId", &Op::hasVirtualGraphId)
       .def("opType", [](const Op& op) { return op.opid.type; })
       .def("str", &Op::str)
       .def("name", &Op::name)

@@ -33,6 +33,7 @@ NAMES = (
     "GraphId",
     "NumInputs",
     "OperatorIdentifier",
+    "OptionalExecutionPhase",
     "OptionalPipelineStage",
     "OptionalVGraphId",
     "Scope",

@@ -17,6 +17,7 @@ from tensorflow_ipu.frontends.popxl.core import scopes
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, ir_method
 from tensorflow_ipu.frontends.popxl.core.shapes import Specs, TensorSpec
 from tensorflow_ipu.frontends.popxl.ir import Constant, Graph, Ir, Op, Tensor
+from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
 
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popxl.transforms.differentiation import Backward
@@ -36,6 +37,16 @@ def counterpart(graph: Graph) -> Any:
         graph: the graph.
     """
     return binding.load().graph_at(_mirror(graph.ir).graph(graph.id))
+
+
+@ir_method("pb_replica_grouping")
+def grouping(of: ReplicaGrouping) -> Any:
+    """Returns the grouping of the library that stands for one.
+
+    Args:
+        of: the grouping.
+    """
+    return binding.load().ReplicaGrouping(of.num_replicas, of.stride, of.group_size)
 
 
 @ir_method("from_pb_tensor")

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tensorflow_ipu.frontends.popxl.core.kinds import function
+
 __all__ = ["ReplicaGrouping"]
 
 
@@ -112,6 +114,15 @@ class ReplicaGrouping:
 
     def __hash__(self) -> int:
         return hash(tuple(self.assignment))
+
+    @property
+    def _pb_replica_grouping(self) -> Any:
+        """The grouping of `libpopart` that stands for it: bindings of operations take it.
+
+        Raises:
+            NotImplementedError: If its groups have no stride in common.
+        """
+        return function("pb_replica_grouping")(self)
 
     @property
     def group_size(self) -> int:

@@ -10,6 +10,8 @@ import pytest
 from popxl.context import get_current_context, op_debug_context
 from popxl.ops.utils import check_in_graph
 
+from tensorflow_ipu.frontends.cpp_ops import binding
+
 X = np.array([[1.5, -2.0, 0.25], [-0.5, 4.0, -1.0]], np.float32)
 
 
@@ -113,6 +115,20 @@ def test_unknown_tensors_are_errors(leaky_relu):
             leaky_relu.LeakyReluParams(),
             get_current_context()._get_op_settings("op"),
         )
+
+
+def test_bindings_take_enumerations_of_python(leaky_relu):
+    module = binding.load()
+    assert module.TensorInfo(_ir.DataType.FLOAT16, [2]).data_type() == "FLOAT16"
+    assert module.CommGroup(_ir.CommGroupType.Orthogonal, 2)
+    with pytest.raises(TypeError):
+        module.TensorInfo(_ir.TileSet.IO, [2])
+
+
+def test_bindings_take_replica_groupings(leaky_relu):
+    ir = popxl.Ir(replication=4)
+    found = ir.replica_grouping(stride=2)._pb_replica_grouping
+    assert (found.getNumReplicas(), found.getStride(), found.getGroupSize()) == (4, 2, 2)
 
 
 def test_names_of_bindings_are_there(leaky_relu):
