@@ -52,6 +52,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "set_strings": (None, (_HANDLE, _TEXT, _INT, _TEXTS)),
     "ir": (_HANDLE, (_INT, _INT, FIND_TENSOR, CREATED)),
     "set_replicas": (None, (_HANDLE, _INT)),
+    "set_option": (None, (_HANDLE, _TEXT, ctypes.c_int64)),
     "fail": (None, (_TEXT,)),
     "free_ir": (None, (_HANDLE,)),
     "graph": (_HANDLE, (_HANDLE, _TEXT)),

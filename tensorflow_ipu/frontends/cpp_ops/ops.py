@@ -79,6 +79,13 @@ def type_name(dtype: tf.DType) -> str:
     return _NAMES[dtype]
 
 
+#: Options of a session that ops may ask for.
+OPTIONS = (
+    *("accumulationFactor", "enableGradientAccumulation", "enablePipelining", "enableStableNorm"),
+    *("enableStochasticRounding", "opxAliasChecking", "opxModifyChecking"),
+)
+
+
 class CppIr:
     """A program as the library sees it: graphs with the tensors that its ops take."""
 
@@ -111,6 +118,15 @@ class CppIr:
             replicas: the number.
         """
         library.call("set_replicas", self.handle, replicas)
+
+    def set_options(self, options: Mapping[str, int]) -> None:
+        """Sets options of the session that ops may ask for.
+
+        Args:
+            options: values by name; those that ops cannot ask for are ignored.
+        """
+        for name, value in options.items():
+            library.call("set_option", self.handle, name, value)
 
     def graph(self, graph_id: str = "") -> int:
         """Returns the handle of a graph, which is made if there is none.

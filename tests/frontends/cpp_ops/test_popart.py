@@ -210,6 +210,23 @@ def test_mistakes_are_named(type_, attributes, error, text):
         infer(type_, X, attributes)
 
 
+@pytest.mark.parametrize(
+    "option, text",
+    [
+        ("opxAliasChecking", "do not contain aliases, but the Poplar tensors disagree"),
+        ("opxModifyChecking", "input 0 is not modified, but its program writes into it"),
+    ],
+)
+def test_undeclared_changes_are_errors_if_checked(option, text):
+    builder = popart.Builder()
+    x = builder.addInputTensor(popart.TensorInfo(X))
+    (y,) = add(builder, "NegateInPlace", [x])
+    options = popart.SessionOptions()
+    setattr(options, option, True)
+    with pytest.raises(popart.popart_exception, match=text):
+        popart_models.infer(builder.getModelProto(), {x: X}, [y], options)
+
+
 def test_missing_gradients_are_not_trained():
     builder = popart.Builder()
     w, v = (builder.addInitializedInputTensor(array) for array in (X, Y))

@@ -27,6 +27,8 @@ struct SessionOptions {
   bool enableNonStableSoftmax = false;
   bool enableGatherSimplifier = true;
   bool groupHostSync = false;
+  bool opxAliasChecking = false;
+  bool opxModifyChecking = false;
   VirtualGraphMode virtualGraphMode = VirtualGraphMode::Off;
   RecomputationType autoRecomputation = RecomputationType::None;
   SyntheticDataMode syntheticDataMode = SyntheticDataMode::Off;

@@ -323,6 +323,20 @@ POPART_EXPORT IrHandle* popart_ir(int replicas, int training, popart::FindTensor
 POPART_EXPORT void popart_set_replicas(IrHandle* handle, int replicas) {
   popart::SetReplicas(*handle->ir, replicas);
 }
+// Sets an option of the session that ops ask for; options that they cannot ask for are ignored.
+POPART_EXPORT void popart_set_option(IrHandle* handle, const char* name, int64_t value) {
+  popart::SessionOptions& options = handle->ir->getSessionOptions();
+  const std::map<std::string, bool*> flags = {
+      {"enableGradientAccumulation", &options.enableGradientAccumulation},
+      {"enablePipelining", &options.enablePipelining},
+      {"enableStableNorm", &options.enableStableNorm},
+      {"enableStochasticRounding", &options.enableStochasticRounding},
+      {"opxAliasChecking", &options.opxAliasChecking},
+      {"opxModifyChecking", &options.opxModifyChecking}};
+  const auto flag = flags.find(name);
+  if (flag != flags.end()) *flag->second = value != 0;
+  if (std::string(name) == "accumulationFactor") options.accumulationFactor = value;
+}
 POPART_EXPORT void popart_free_ir(IrHandle* handle) { delete handle; }
 
 // The graph of an id, which is made if there is none.

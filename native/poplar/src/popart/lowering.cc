@@ -11,6 +11,7 @@
 #include "poplar/Graph.hpp"
 #include "poplar/Target.hpp"
 #include "poplar/core/Embedding.hpp"
+#include "poplar/core/WrittenVariables.hpp"
 
 namespace popart {
 namespace {
@@ -112,6 +113,9 @@ class Lowering {
       }
       outputs.push_back(AsEmbedded(tensors.get(entry.second->id)));
     }
+    const SessionOptions& options = ir_->getSessionOptions();
+    if (options.opxAliasChecking) CheckAliases();
+    if (options.opxModifyChecking) CheckModified(program);
     for (const InIndex index : ModifiedInputs(*op_)) {
       outputs.push_back(AsEmbedded(opx_->getInTensor(index)));
     }
@@ -119,9 +123,39 @@ class Lowering {
   }
 
  private:
+  // Throws error if an output shares memory with an input, and the op does not say so.
+  void CheckAliases() const {
+    for (const auto& in : op_->input->tensorMap()) {
+      for (const auto& out : op_->output->tensorMap()) {
+        if (op_->doesAlias(in.first, out.first) ||
+            !opx_->getInTensor(in.first).intersectsWith(opx_->getOutTensor(out.first))) {
+          continue;
+        }
+        throw error(
+            "{}: input {} and output {} do not contain aliases, but the Poplar tensors disagree. "
+            "Let Op::aliases say that they share memory, or copy the input",
+            op_->debugName(), in.first, out.first);
+      }
+    }
+  }
+
+  // Throws error if the program writes into an input that the op does not say it modifies.
+  void CheckModified(const poplar::program::Program& program) const {
+    for (const auto& in : op_->input->tensorMap()) {
+      if (op_->modifiesIndex(in.first) ||
+          !poplar::core::writesInto(lowering_.graph(), program, opx_->getInTensor(in.first))) {
+        continue;
+      }
+      throw error(
+          "{} says that its input {} is not modified, but its program writes into it. Let "
+          "Op::modifies say so, or copy the input",
+          op_->debugName(), in.first);
+    }
+  }
+
   const std::shared_ptr<Ir> ir_;
   Op* const op_;
-  popx::IrLowering lowering_;
+  mutable popx::IrLowering lowering_;
   popx::Devicex device_;
   const std::unique_ptr<popx::Opx> opx_;
 };

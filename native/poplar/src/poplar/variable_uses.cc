@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "access.h"
+#include "poplar/core/WrittenVariables.hpp"
 #include "view.h"
 
 namespace poplar::core {
@@ -215,6 +216,15 @@ class Walk {
 std::map<uint32_t, VariableUse> UsesOf(const GraphData& graph, const program::Program& program,
                                        const std::vector<uint32_t>& variables) {
   return Walk(graph, variables).Uses(program);
+}
+
+bool writesInto(const Graph& graph, const program::Program& program, const Tensor& tensor) {
+  std::vector<uint32_t> variables;
+  ForEachRun(*Access::View(tensor), [&](const Run& run) { variables.push_back(run.var); });
+  for (const auto& [variable, use] : UsesOf(*Access::Data(graph), program, variables)) {
+    if (use.written) return true;
+  }
+  return false;
 }
 
 }  // namespace poplar::core

@@ -71,6 +71,7 @@ class Rewriting:
         replicas: Number of replicas.
         loss: The loss; "" for inference.
         anchors: Tensors that stay.
+        options: Options of the session that ops may ask for.
     """
 
     patterns: Sequence[str]
@@ -78,6 +79,7 @@ class Rewriting:
     replicas: int
     loss: str
     anchors: Sequence[str]
+    options: Mapping[str, int]
 
     def __bool__(self) -> bool:
         return bool(self.patterns or self.transforms)
@@ -108,6 +110,7 @@ class _Mirror:
     def __init__(self, model: Model, infos: Mapping[str, TensorInfo], rewriting: Rewriting) -> None:
         self._model = model
         self._ir = CppIr(rewriting.replicas, bool(rewriting.loss))
+        self._ir.set_options(rewriting.options)
         self._graph = self._ir.graph()
         self._nodes: dict[int, onnx.NodeProto] = {}
         self._texts: dict[int, str] = {}

@@ -21,12 +21,14 @@ class Numerics:
         strided_groups: Whether the channels of a group norm go round-robin into groups.
         fuses_softmax: Whether the gradient of a likelihood of a softmax is computed as one.
         takes_steps: Whether slices take steps.
+        for_libraries: Names and values of the options that ops of C++ libraries may ask for.
     """
 
     non_stable_softmax: bool = False
     strided_groups: bool = False
     fuses_softmax: bool = True
     takes_steps: bool = False
+    for_libraries: tuple[tuple[str, int], ...] = ()
 
 
 class Made(NamedTuple):

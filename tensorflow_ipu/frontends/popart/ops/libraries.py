@@ -127,6 +127,8 @@ def _compute(
     """Makes the op of a node, and puts its program into the function in scope."""
     attributes = attributes_of(context.node)
     ir = ops.CppIr(context.replicas, context.is_training)
+    options = dict(context.numerics.for_libraries)
+    ir.set_options(options)
     names = ["" if tensor is None else f"in{i}" for i, tensor in enumerate(inputs)]
     for name, tensor in zip(names, inputs):
         if tensor is not None:
@@ -134,7 +136,7 @@ def _compute(
     outputs = [name and f"out{i}" for i, name in enumerate(context.node.output)]
     op = ir.create_op(identifier, context.node.name, attributes, names, outputs)
     given = [tensor for tensor in inputs if tensor is not None]
-    session = f"replicas={context.replicas} training={context.is_training}"
+    session = f"replicas={context.replicas} training={context.is_training} {options}"
     title = f"{op.identifier} {_text(attributes)} {op.inputs} {session}"
     return _results(op, given, title, context)
 

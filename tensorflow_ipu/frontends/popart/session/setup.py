@@ -22,6 +22,7 @@ from tensorflow_ipu.frontends.common.enums import (
     VirtualGraphMode,
 )
 from tensorflow_ipu.frontends.common.replica_groups import ReplicaGrouping
+from tensorflow_ipu.frontends.cpp_ops import ops as cpp_ops
 from tensorflow_ipu.frontends.popart import onnx_files, onnx_model
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.devices import DeviceInfo
@@ -369,6 +370,7 @@ class Setup:
             self.options.groupNormStridedChannelGrouping,
             self.patterns.isPatternEnabled("NlllWithSoftmaxGradDirect"),
             self.patterns.isPatternEnabled("Slice2SliceSubsample"),
+            tuple((name, int(getattr(self.options, name))) for name in cpp_ops.OPTIONS),
         )
 
     def step(self) -> StepDescription:
@@ -473,6 +475,7 @@ class Setup:
             self.total_replicas,
             "" if self.training is None else self.training.loss,
             self._wanted(),
+            dict(self.numerics.for_libraries),
         )
         if rewriting:
             facts = abstract_evaluation.evaluate(
