@@ -25,11 +25,31 @@ from tensorflow_ipu.costs.label import Label
 
 #: The op of TensorFlow that an op of a library is priced as; others as an unknown op.
 _LIKE = {
-    "poplin::matMul": "BatchMatMulV2",
+    "poplin::LUFactorization": "Lu",
+    "poplin::QRFactorization": "Qr",
+    "poplin::addBias": "BiasAdd",
+    "poplin::cholesky": "Cholesky",
+    "poplin::convolutionBiasUpdate": "BiasAddGrad",
+    "poplin::normGradients": "Mul",
+    "poplin::normParamUpdate": "Sum",
+    "poplin::normScale": "Mul",
+    "poplin::normStatistics": "Sum",
+    "poplin::normSums": "Sum",
+    "poplin::normWhiten": "Mul",
+    "poplin::triangularSolve": "MatrixTriangularSolve",
+    "popnn::calcLoss": "SoftmaxCrossEntropyWithLogits",
     "popnn::logSoftmax": "LogSoftmax",
+    "popnn::nonLinearity": "Tanh",
+    "popnn::nonLinearityInputGradient": "TanhGrad",
+    "popnn::pool": "MaxPool",
+    "popnn::select": "TopKV2",
+    "popops::dynamicSlice": "Slice",
+    "popops::encodeOneHot": "OneHot",
     "popops::gather": "GatherV2",
     "popops::map": "Mul",
     "popops::multiSlice": "GatherV2",
+    "popops::reduce": "Sum",
+    "popops::scatter": "ScatterNd",
     "popops::topK": "TopKV2",
     "poprand::normal": "RandomStandardNormal",
     "poprand::truncatedNormal": "TruncatedNormal",
@@ -92,15 +112,27 @@ def _cost(takes: Mapping[str, Any], resources: Resources, price: Price) -> Cost:
     )
     libraries = FREE
     for op in takes["ops"]:
-        spec = OpSpec(
-            _LIKE.get(op["name"], _UNKNOWN), _tensors(op["inputs"]), _tensors(op["outputs"]), {}
-        )
-        libraries = libraries + price(spec, resources).times(op["times"])
+        spec, times = _like(op)
+        libraries = libraries + price(spec, resources).times(op["times"] * times)
     if not takes["ops"]:
         return own
     # Intermediate results are there while the ops of libraries run.
     temporary = own.temporary + libraries.temporary
     return dataclasses.replace(own + libraries, temporary=temporary)
+
+
+def _like(op: Mapping[str, Any]) -> tuple[OpSpec, int]:
+    """Returns an op of TensorFlow with the work of an op of a library, and how often it runs."""
+    inputs, outputs = _tensors(op["inputs"]), _tensors(op["outputs"])
+    if "products" not in op:
+        return OpSpec(_LIKE.get(op["name"], _UNKNOWN), inputs, outputs, {}), 1
+    # A convolution, or a step of a recurrent layer, has the products of matrices.
+    times, groups, rows, inner, columns = op["products"]
+    dtype = inputs[0].dtype
+    left = TensorType(dtype, (groups, rows, inner))
+    right = TensorType(dtype, (groups, inner, columns))
+    result = TensorType(dtype, (groups, rows, columns))
+    return OpSpec("BatchMatMulV2", (left, right), (result,), {}), times
 
 
 def _tensors(tensors: list[tuple[str, list[int]]]) -> tuple[TensorType, ...]:

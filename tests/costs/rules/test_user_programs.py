@@ -8,7 +8,7 @@ from tensorflow_ipu.configs.chips import BOW
 from tensorflow_ipu.costs.catalogue import cost_of
 from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources
 from tensorflow_ipu.costs.label import Label
-from tests.support.planner.op_specs import f32, op
+from tests.support.planner.op_specs import f16, f32, op
 
 ALL = Resources(BOW, BOW.tiles)
 OWN = {
@@ -45,6 +45,17 @@ def test_library_ops_cost_what_tensorflow_ops_do() -> None:
     single = cost_of(op("Mul", (f32(*shape), f32(*shape)), f32(*shape)), ALL)
     assert cost.cycles == 1230 + 3 * single.cycles
     assert cost.temporary == 4096 + single.temporary
+
+
+def test_products_of_library_ops_cost_what_matrices_do() -> None:
+    steps, batch, inner, columns = 5, 16, 96, 256
+    layer = {"name": "popnn::lstmFwd", "times": 2, "products": [steps, 1, batch, inner, columns]}
+    inputs, outputs = [["half", [steps, batch, 32]]], [["half", [steps, batch, 64]]]
+    cost = price(ops=[{**layer, "inputs": inputs, "outputs": outputs}])
+    operands = (f16(1, batch, inner), f16(1, inner, columns))
+    single = cost_of(op("BatchMatMulV2", operands, f16(1, batch, columns)), ALL)
+    assert cost.cycles == 1230 + 2 * steps * single.cycles
+    assert cost.label is Label.MODELLED
 
 
 def test_programs_without_description_are_unknown() -> None:

@@ -5,6 +5,7 @@
 #include <poplar/Engine.hpp>
 #include <poplar/IPUModel.hpp>
 #include <poplar/RandomSeed.hpp>
+#include <poplin/MatMul.hpp>
 #include <pva/pva.hpp>
 #include <pvti/pvti.hpp>
 
@@ -122,6 +123,26 @@ void cycles() {
   engine.run();
 }
 
+// {64, 128} times {128, 32}.
+void products() {
+  Setup s(Setup::model());
+  Sequence prog, prints;
+  for (const Type &type : {FLOAT, HALF}) {
+    Tensor a = s.graph.addVariable(type, {64, 128}, "a"),
+           b = s.graph.addVariable(type, {128, 32}, "b");
+    s.graph.setTileMapping(a, 0);
+    s.graph.setTileMapping(b, 1);
+    Sequence product;
+    poplin::matMul(s.graph, a, b, product, type);
+    prints.add(PrintTensor("cycles", cycleCount(s.graph, product, 0, SyncType::INTERNAL)));
+    prog.add(product);
+  }
+  Engine engine(s.graph, Sequence(prog, prints));
+  engine.setPrintStream(std::cout);
+  engine.load(s.device);
+  engine.run();
+}
+
 void files(const std::string &file) {
   Setup s(Setup::hardware());
   {
@@ -186,6 +207,7 @@ int main(int, char **arguments) {
   const std::map<std::string, std::function<void()>> cases = {
       {"report", report},
       {"cycles", cycles},
+      {"products", products},
       {"files", [&] { files(arguments[2]); }},
       {"memory", memory},
       {"registers", registers},

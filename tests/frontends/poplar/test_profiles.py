@@ -11,7 +11,7 @@ import pytest
 from tensorflow_ipu.cli import main
 from tensorflow_ipu.frontends.poplar import profile
 
-LIBRARIES = ("pva", "pvti")
+LIBRARIES = ("pva", "pvti", "poplin")
 
 RESULTS = {
     # Of Mk2: 38 cycles for a compute set, 100 for a sync, 115 + 12 / 4 for the exchange.
@@ -22,6 +22,9 @@ twice: [12512     0]
 none: [1 0]
 stamp: [18768     0]
 """,
+    # 64 * 128 * 32 multiply-adds on two tiles: 16 a cycle in float, 64 in half. 38 cycles for a
+    # compute set, 100 for a sync, 115 and a cycle for 4 bytes of half of the operands' bytes.
+    "products": f"cycles: [{8192 + 253 + 6144}     0]\ncycles: [{2048 + 253 + 3072}    0]\n",
     "registers": "{2,6,4}\nbits: [11]\nbits: [6]\nbits: [11]\nbits: [0 0]\n",
     "outside": "runs\n",
     "no_trap": "runs\n",

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "access.h"
+#include "poplar/core/OpWork.hpp"
 #include "types.h"
 #include "view.h"
 
@@ -259,6 +260,21 @@ StepProfile CostModel::OfHostTransfer(const char* kind, const std::string& name,
   return step;
 }
 
+// Cycles of an op's multiply-adds on all tiles; 0 if it has none.
+uint64_t CostModel::ProductCycles(const ProgramNode& node) const {
+  KernelSpec spec{node.text, node.parameters, {}, {}};
+  for (const Tensor& tensor : node.inputs) {
+    spec.inputs.push_back({tensor.elementType(), tensor.shape()});
+  }
+  for (const Tensor& tensor : node.outputs) {
+    spec.outputs.push_back({tensor.elementType(), tensor.shape()});
+  }
+  const MatrixWork work = workOf(spec);
+  if (work.times == 0) return 0;
+  const uint64_t rate = multiplyAddsPerCycle(target_, spec.inputs.at(0).type);
+  return DivideUp(work.multiplyAdds(), target_.getNumTiles() * rate);
+}
+
 StepProfile CostModel::OfOp(const ProgramNode& node, bool collective) const {
   uint64_t in = 0, out = 0;
   for (const Tensor& tensor : node.inputs)
@@ -269,7 +285,10 @@ StepProfile CostModel::OfOp(const ProgramNode& node, bool collective) const {
   StepProfile step{collective ? "GlobalExchange" : "LibraryOp",
                    node.name.empty() ? node.text : node.name + " (" + node.text + ")"};
   const uint64_t tiles = target_.getNumTiles();
-  step.compute = chip_.compute_set_cycles + DivideUp(in + out, tiles * chip_.load_bytes_per_cycle);
+  // Operands are loaded while products are computed.
+  step.compute =
+      chip_.compute_set_cycles +
+      std::max(DivideUp(in + out, tiles * chip_.load_bytes_per_cycle), ProductCycles(node));
   step.exchange = collective ? CyclesAt(in + out, chip_.collective_bandwidth)
                              : ExchangeCycles(DivideUp(in, tiles));
   step.sync = chip_.sync_cycles;

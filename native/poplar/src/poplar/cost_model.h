@@ -35,6 +35,7 @@ class CostModel {
   uint64_t CyclesOf(uint32_t vertex, bool* estimated) const;
   uint64_t ExchangeCycles(uint64_t most_bytes) const;
   uint64_t CyclesAt(uint64_t bytes, double bytes_per_second) const;
+  uint64_t ProductCycles(const ProgramNode& node) const;
 
   const GraphData& graph_;
   const Target target_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "poplar/Type.hpp"
+#include "poplar/core/OpWork.hpp"
 
 namespace poplar::core {
 namespace {
@@ -63,6 +64,11 @@ class Sum {
       WriteTensors(spec.inputs, out);
       out << ",\"outputs\":";
       WriteTensors(spec.outputs, out);
+      const MatrixWork work = workOf(spec);
+      if (work.times > 0) {
+        out << ",\"products\":[" << work.times << "," << work.groups << "," << work.rows << ","
+            << work.inner << "," << work.columns << "]";
+      }
       out << "}";
       separator = ",";
     }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "poplar/core/LibraryOp.hpp"
+#include "poplar/core/OpWork.hpp"
 #include "poplin/product.h"
 #include "poputil/float_kernel.h"
 
@@ -263,6 +264,19 @@ void WeightDeltas(const KernelCall& call) {
 }
 
 const poputil::FloatKernelRegistration kDeltas("poplin::convolutionWeightDeltas", WeightDeltas);
+
+poplar::core::MatrixWork WorkOfConvolution(const poplar::core::KernelSpec& spec) {
+  const Geometry g{poputil::Attributes(spec.parameters)};
+  return {1, g.groups, g.batch * g.output_size, g.depth, g.out_channels};
+}
+
+poplar::core::MatrixWork WorkOfDeltas(const poplar::core::KernelSpec& spec) {
+  const poplar::core::MatrixWork forward = WorkOfConvolution(spec);
+  return {1, forward.groups, forward.columns, forward.rows, forward.inner};
+}
+
+const poplar::core::WorkRegistration kConvolutionWork("poplin::convolution", WorkOfConvolution);
+const poplar::core::WorkRegistration kDeltasWork("poplin::convolutionWeightDeltas", WorkOfDeltas);
 
 // out {batch, channels, elements} += biases {channels}
 void AddBias(const KernelCall& call) {

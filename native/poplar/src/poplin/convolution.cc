@@ -1,7 +1,9 @@
 #include "poplin/Convolution.hpp"
+#include "poplar/core/OpWork.hpp"
 
 #include <string>
 
+#include "poplar/core/OpWork.hpp"
 #include "poplin/ConvPreplan.hpp"
 #include "poplin/ConvUtil.hpp"
 #include "poplin/MultiConvolution.hpp"
@@ -154,23 +156,10 @@ uint64_t Products(const ConvParams& params) {
   return products;
 }
 
-// Multiply-adds of a tile and cycle.
-struct ChipRate {
-  const char* architecture;
-  unsigned half, single;
-};
-
 double PerfectCycles(const Graph& graph, const ConvParams& params) {
-  static const ChipRate rates[] = {
-#include "rates.inc"
-  };
   const poplar::Target& target = graph.getTarget();
-  const ChipRate* rate = &rates[1];  // a target without such units is priced as the second
-  for (const ChipRate& row : rates) {
-    if (target.getTargetArchString() == row.architecture) rate = &row;
-  }
-  const unsigned macs = params.inputType == poplar::HALF ? rate->half : rate->single;
-  return static_cast<double>(Products(params)) / macs / target.getNumTiles();
+  const unsigned rate = poplar::core::multiplyAddsPerCycle(target, params.inputType);
+  return static_cast<double>(Products(params)) / rate / target.getNumTiles();
 }
 
 size_t Elements(const Shape& shape) {

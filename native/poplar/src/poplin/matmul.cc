@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "poplar/core/OpWork.hpp"
 #include "poplin/codelets.hpp"
 #include "poplin/options.h"
 #include "poplin/product.h"
@@ -54,6 +55,12 @@ void MatMulKernel(const KernelCall& call) {
 }
 
 const poputil::FloatKernelRegistration kMatMul("poplin::matMul", MatMulKernel);
+const poplar::core::WorkRegistration kMatMulWork(
+    "poplin::matMul", [](const poplar::core::KernelSpec& spec) {
+      const Shape &out = spec.outputs[0].shape, &a = spec.inputs[0].shape;
+      const bool transposed = poputil::Attributes(spec.parameters).Bool("transposed_a");
+      return poplar::core::MatrixWork{1, out[0], out[1], a[transposed ? 1 : 2], out[2]};
+    });
 
 // ---- checks
 

@@ -193,6 +193,9 @@ void WeightGradients(const KernelCall& call) {
 const poputil::FloatKernelRegistration kForward("popnn::gruFwd", Forward);
 const poputil::FloatKernelRegistration kBackward("popnn::gruBwd", Backward);
 const poputil::FloatKernelRegistration kWeights("popnn::gruWU", WeightGradients);
+const poplar::core::WorkRegistration kForwardWork("popnn::gruFwd", ForwardWork);
+const poplar::core::WorkRegistration kBackwardWork("popnn::gruBwd", BackwardWork);
+const poplar::core::WorkRegistration kWeightWork("popnn::gruWU", WeightWork);
 
 // ---- calls
 

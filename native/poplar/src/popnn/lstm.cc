@@ -138,6 +138,9 @@ void WeightGradients(const KernelCall& call) {
 const poputil::FloatKernelRegistration kForward("popnn::lstmFwd", Forward);
 const poputil::FloatKernelRegistration kBackward("popnn::lstmBwd", Backward);
 const poputil::FloatKernelRegistration kWeights("popnn::lstmWU", WeightGradients);
+const poplar::core::WorkRegistration kForwardWork("popnn::lstmFwd", ForwardWork);
+const poplar::core::WorkRegistration kBackwardWork("popnn::lstmBwd", BackwardWork);
+const poplar::core::WorkRegistration kWeightWork("popnn::lstmWU", WeightWork);
 
 void CheckWeights(const CallSite& site, const LstmParams& params, const LstmWeights& weights) {
   const size_t in = params.rnn.layerSizes[0], hidden = params.rnn.layerSizes[1];

@@ -57,6 +57,14 @@ void Backward(const KernelCall& call) {
 const poputil::FloatKernelRegistration kForward("popnn::rnn::forwardIterate", Forward);
 const poputil::FloatKernelRegistration kBackward("popnn::rnn::backwardGradientStep", Backward);
 
+poplar::core::MatrixWork WorkOfSteps(const poplar::core::KernelSpec& spec) {
+  const std::vector<size_t>& shape = spec.outputs[0].shape;
+  return {shape[0], 1, shape[1], shape[2], shape[2]};
+}
+
+const poplar::core::WorkRegistration kForwardWork("popnn::rnn::forwardIterate", WorkOfSteps);
+const poplar::core::WorkRegistration kBackwardWork("popnn::rnn::backwardGradientStep", WorkOfSteps);
+
 // ---- calls
 
 // A sequence {time, batch, size} as the rows of a matrix.

@@ -19,6 +19,21 @@ void CheckActivation(const poputil::CallSite& site, NonLinearityType type) {
             "; expected SIGMOID, HARD_SIGMOID, RELU or TANH.");
 }
 
+poplar::core::MatrixWork ForwardWork(const poplar::core::KernelSpec& spec) {
+  const Cell cell{poputil::Attributes(spec.parameters)};
+  return {cell.steps, 1, cell.batch, cell.input + cell.hidden, cell.slots.size() * cell.hidden};
+}
+
+poplar::core::MatrixWork BackwardWork(const poplar::core::KernelSpec& spec) {
+  const poplar::core::MatrixWork forward = ForwardWork(spec);
+  return {forward.times, 1, forward.rows, forward.columns, forward.inner};
+}
+
+poplar::core::MatrixWork WeightWork(const poplar::core::KernelSpec& spec) {
+  const poplar::core::MatrixWork forward = ForwardWork(spec);
+  return {forward.times, 1, forward.inner, forward.rows, forward.columns};
+}
+
 void CheckRecurrentOptions(const char* function, const poplar::OptionFlags& options) {
   const std::vector<const char*> flag = {"true", "false"};
   poputil::CheckOptions(function, options,

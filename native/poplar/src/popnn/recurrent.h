@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "poplar/core/OpWork.hpp"
 #include "poplin/product.h"
 #include "popnn/NonLinearityDef.hpp"
 #include "popnn/Rnn.hpp"
@@ -81,6 +82,11 @@ inline void AddWeightGradient(const float* x, const float* gradients, size_t bat
 inline void AddRows(const float* rows, size_t batch, size_t columns, float* out) {
   for (size_t i = 0; i < batch * columns; ++i) out[i % columns] += rows[i];
 }
+
+// The products of a layer's kernels: forward, backward, and of the gradients of weights.
+poplar::core::MatrixWork ForwardWork(const poplar::core::KernelSpec& spec);
+poplar::core::MatrixWork BackwardWork(const poplar::core::KernelSpec& spec);
+poplar::core::MatrixWork WeightWork(const poplar::core::KernelSpec& spec);
 
 // ---- calls
 

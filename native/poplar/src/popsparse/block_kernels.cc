@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "poplar/core/LibraryOp.hpp"
+#include "poplar/core/OpWork.hpp"
 #include "popsparse/block_mask.h"
 #include "poputil/float_kernel.h"
 
@@ -138,6 +139,19 @@ void SoftmaxGradient(const KernelCall& call) {
 const poputil::FloatKernelRegistration kDenseTimesBlocks("popsparse::bsMatMul", DenseTimesBlocks);
 const poputil::FloatKernelRegistration kBlocksOfProduct("popsparse::bsMatMulSparseResult",
                                                         BlocksOfProduct);
+// Of the blocks that are there, each times the rows of the dense operand.
+const poplar::core::WorkRegistration kDenseWork(
+    "popsparse::bsMatMul", [](const poplar::core::KernelSpec& spec) {
+      const BlockMask mask = ReadBlockMask(poputil::Attributes(spec.parameters));
+      return poplar::core::MatrixWork{1, mask.blocks.size(), spec.outputs[0].shape[1],
+                                      mask.block_rows, mask.block_columns};
+    });
+const poplar::core::WorkRegistration kBlocksWork(
+    "popsparse::bsMatMulSparseResult", [](const poplar::core::KernelSpec& spec) {
+      const BlockMask mask = ReadBlockMask(poputil::Attributes(spec.parameters));
+      return poplar::core::MatrixWork{1, mask.blocks.size(), mask.block_rows,
+                                      spec.inputs[0].shape[2], mask.block_columns};
+    });
 const poputil::FloatKernelRegistration kSoftmax("popsparse::bsSoftmax", Softmax);
 const poputil::FloatKernelRegistration kSoftmaxGradient("popsparse::bsSoftmaxGrad",
                                                         SoftmaxGradient);

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "poplar/core/LibraryOp.hpp"
+#include "poplar/core/OpWork.hpp"
 #include "popsparse/meta_info.h"
 #include "poputil/float_kernel.h"
 
@@ -123,6 +124,17 @@ void AddRows(const KernelCall& call) {
 
 const poputil::FloatKernelRegistration kSparseDense("popsparse::sparseDenseMatMul", SparseDense);
 const poputil::FloatKernelRegistration kDenseSparse("popsparse::denseSparseMatMul", DenseSparse);
+// Each value times a row or column of the dense operand, whose inner size is one.
+poplar::core::MatrixWork WorkOfProduct(const poplar::core::KernelSpec& spec) {
+  const std::vector<size_t>& out = spec.outputs[0].shape;
+  const uint64_t dense = spec.name == "popsparse::sparseDenseMatMul" ? out[2] : out[1];
+  return {1, out[0], dense, 1, KernelCall::Product(spec.inputs[0].shape)};
+}
+
+const poplar::core::WorkRegistration kSparseDenseWork("popsparse::sparseDenseMatMul",
+                                                      WorkOfProduct);
+const poplar::core::WorkRegistration kDenseSparseWork("popsparse::denseSparseMatMul",
+                                                      WorkOfProduct);
 const poputil::FloatKernelRegistration kGradient("popsparse::fullyConnectedSparseGradW",
                                                  GradientOfValues);
 const poputil::FloatKernelRegistration kSlice("popsparse::embeddingSlice", SliceRows);
