@@ -23,8 +23,18 @@ void lstm(Case &c) {
                         BASIC_LSTM_CELL_FORGET_GATE, BASIC_LSTM_CELL_CANDIDATE};
   }
   const Tensor x = createInput(c.graph, params, "x");
-  const LstmState state = createInitialState(c.graph, params, "state");
-  const LstmWeights weights = createWeights(c.graph, params, "weights");
+  const bool apart = c.flag("apart");
+  const LstmState state = apart ? LstmState{createInitialOutput(c.graph, params, "output"),
+                                            createInitialCellState(c.graph, params, "cell")}
+                                : createInitialState(c.graph, params, "state");
+  LstmWeights weights;
+  if (apart) {
+    std::tie(weights.inputWeights, weights.outputWeights) =
+        createWeightsKernel(c.graph, params, "kernel");
+    weights.biases = createWeightsBiases(c.graph, params, "biases");
+  } else {
+    weights = createWeights(c.graph, params, "weights");
+  }
   c.set("x", x);
   c.set("w", weights.inputWeights);
   c.set("u", weights.outputWeights);
@@ -42,8 +52,18 @@ void lstm(Case &c) {
   c.out("state", out.second);
   LstmWeights gradients;
   const LstmState last{c.in("dh"), c.in("dc")};
-  const LstmState first = lstmBwdWithWU(c.graph, params, c.prog, state, intermediates, weights, x,
-                                        out.first, c.in("dy"), &last, &dx, gradients);
+  const Tensor dy = c.in("dy");
+  LstmState first;
+  if (apart) {
+    Tensor backward;
+    first = lstmBwd(c.graph, params, c.prog, state, intermediates, weights, x, out.first, dy, &last,
+                    &dx, &backward);
+    gradients =
+        lstmWU(c.graph, params, c.prog, state, intermediates, backward, weights, x, out.first);
+  } else {
+    first = lstmBwdWithWU(c.graph, params, c.prog, state, intermediates, weights, x, out.first, dy,
+                          &last, &dx, gradients);
+  }
   c.out("dx", dx);
   c.out("dh", first.output);
   c.out("dc", first.cellState);
@@ -51,6 +71,8 @@ void lstm(Case &c) {
   c.out("du", gradients.outputWeights);
   c.out("db", gradients.biases);
   c.note("flops", static_cast<double>(getBasicLstmCellFwdFlops(params)));
+  c.note("other_flops",
+         static_cast<double>(getBasicLstmCellBwdFlops(params) + getBasicLstmCellWuFlops(params)));
 }
 
 void gru(Case &c) {
@@ -61,7 +83,15 @@ void gru(Case &c) {
   params.resetAfter = c.flag("reset_after");
   const Tensor x = createInput(c.graph, params, "x");
   const Tensor state = createInitialState(c.graph, params, "state");
-  const GruWeights weights = createWeights(c.graph, params, "weights");
+  const bool apart = c.flag("apart");
+  GruWeights weights;
+  if (apart) {
+    std::tie(weights.inputWeights, weights.outputWeights) =
+        createWeightsKernel(c.graph, params, "kernel");
+    weights.biases = createWeightsBiases(c.graph, params, "biases");
+  } else {
+    weights = createWeights(c.graph, params, "weights");
+  }
   c.set("x", x);
   c.set("h", state);
   c.set("w", weights.inputWeights);
@@ -75,14 +105,30 @@ void gru(Case &c) {
     c.set("scores", scores);
     const Tensor y = auGruFwd(c.graph, params, state, x, weights, &intermediates, scores, c.prog);
     c.out("y", y);
-    first = auGruBwdWithWU(c.graph, params, c.prog, state, intermediates, weights, x, y, dy, &dx,
-                           gradients, scores, &scores_gradient, {}, {}, nullptr);
+    if (apart) {
+      Tensor backward;
+      first = auGruBwd(c.graph, params, c.prog, state, intermediates, weights, x, y, dy, &dx,
+                       &backward, scores, &scores_gradient, {}, {}, nullptr);
+      gradients = auGruWU(c.graph, params, c.prog, state, intermediates, backward, weights, x, y,
+                          {}, {}, nullptr);
+    } else {
+      first = auGruBwdWithWU(c.graph, params, c.prog, state, intermediates, weights, x, y, dy, &dx,
+                             gradients, scores, &scores_gradient, {}, {}, nullptr);
+    }
     c.out("dscores", scores_gradient);
   } else {
     const Tensor y = gruFwd(c.graph, params, state, x, weights, &intermediates, c.prog);
     c.out("y", y);
-    first = gruBwdWithWU(c.graph, params, c.prog, state, intermediates, weights, x, y, dy, &dx,
-                         gradients, {}, {}, nullptr);
+    if (apart) {
+      Tensor backward;
+      first = gruBwd(c.graph, params, c.prog, state, intermediates, weights, x, y, dy, &dx,
+                     &backward, {}, {}, nullptr);
+      gradients = gruWU(c.graph, params, c.prog, state, intermediates, backward, weights, x, y, {},
+                        {}, nullptr);
+    } else {
+      first = gruBwdWithWU(c.graph, params, c.prog, state, intermediates, weights, x, y, dy, &dx,
+                           gradients, {}, {}, nullptr);
+    }
   }
   c.out("dx", dx);
   c.out("dh", first);
@@ -90,6 +136,8 @@ void gru(Case &c) {
   c.out("du", gradients.outputWeights);
   c.out("db", gradients.biases);
   c.note("flops", static_cast<double>(getBasicGruCellFwdFlops(params)));
+  c.note("other_flops",
+         static_cast<double>(getBasicGruCellBwdFlops(params) + getBasicGruCellWuFlops(params)));
 }
 
 // Variables of layers that users write themselves.

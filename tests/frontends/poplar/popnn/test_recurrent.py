@@ -67,10 +67,11 @@ def test_lstm_equals_tensorflow(run_layer: Run, full: bool, reordered: bool) -> 
     inputs |= {
         name: random_array(BATCH, HIDDEN, seed=i) for i, name in enumerate(("c", "dh", "dc"))
     }
-    flags = {"full": full, "reordered": reordered}
+    flags = {"full": full, "reordered": reordered, "apart": reordered}
     results = run_layer("lstm", inputs, sizes=SIZES, type="float", **flags)
     check(results, lstm(inputs, (2, 1, 3, 0) if reordered else (0, 1, 2, 3), full))
     assert results["flops"] == 2 * STEPS * BATCH * 4 * HIDDEN * (INPUT + HIDDEN)
+    assert results["other_flops"] == 2 * results["flops"]
 
 
 def test_lstm_starts_from_zeros_in_half(run_layer: Run) -> None:
@@ -119,10 +120,11 @@ def test_gru_equals_tensorflow(
     inputs = inputs_of(3, *([2] if reset_after else []), full=full)
     if attention:
         inputs["scores"] = np.random.default_rng(9).random((BATCH, STEPS)).astype("f4")
-    flags = {"full": full, "reset_after": reset_after}
+    flags = {"full": full, "reset_after": reset_after, "apart": full}
     results = run_layer("gru", inputs, sizes=SIZES, type="float", **flags)
     check(results, gru(inputs, reset_after, full))
     assert results["flops"] == 2 * STEPS * BATCH * 3 * HIDDEN * (INPUT + HIDDEN)
+    assert results["other_flops"] == 2 * results["flops"]
 
 
 def test_layers_of_users_have_tensors(run_layer: Run) -> None:
