@@ -13,7 +13,8 @@ namespace popops {
 /// A new tensor with the elements of `src` in a type, mapped as `src`.
 poplar::Tensor cast(poplar::Graph &graph, const poplar::Tensor &src, const poplar::Type &dstType,
                     poplar::program::Sequence &prog, const poplar::DebugContext &debugContext = {});
-/// The same for types of 8-bit floats, which need metadata. There are none here: poplibs_error.
+/// The same for QUARTER, whose format and scale are `metadata`. The tensor remembers them, so that
+/// it can be cast back. Numbers beyond the range become the largest, infinities NaN.
 poplar::Tensor cast(poplar::Graph &graph, const poplar::Tensor &src, const poplar::Type &dstType,
                     const poplar::Tensor &metadata, poplar::program::Sequence &prog,
                     const poplar::DebugContext &debugContext = {});

@@ -211,14 +211,31 @@ Tensor Graph::addVariable(const Type& type, ArrayRef<size_t> shape, VariableMapp
   return tensor;
 }
 
-Tensor Graph::addVariable(const Type& type, const Tensor&, ArrayRef<size_t> shape,
-                          const DebugContext& debugContext) {
-  return addVariable(type, shape, debugContext);
+std::shared_ptr<const View> core::MetadataOf(const View& view) {
+  if (view.type != QUARTER) return nullptr;
+  std::shared_ptr<const View> metadata;
+  bool first = true, equal = true;
+  ForEachRun(view, [&](const Run& run) {
+    const std::shared_ptr<const View>& of_run = view.graph->variables[run.var].metadata;
+    equal = equal && (first || of_run == metadata);
+    metadata = of_run;
+    first = false;
+  });
+  return equal ? metadata : nullptr;
 }
 
-Tensor Graph::addVariable(const Type& type, const Tensor&, ArrayRef<size_t> shape,
+Tensor Graph::addVariable(const Type& type, const Tensor& metadata, ArrayRef<size_t> shape,
+                          const DebugContext& debugContext) {
+  const uint32_t id = AddVariable(data_.get(), type, shape, debugContext, "var");
+  data_->variables[id].metadata = Access::View(metadata);
+  return MakeTensor(data_.get(), id, type, shape);
+}
+
+Tensor Graph::addVariable(const Type& type, const Tensor& metadata, ArrayRef<size_t> shape,
                           VariableMappingMethod method, const DebugContext& debugContext) {
-  return addVariable(type, shape, method, debugContext);
+  const Tensor tensor = addVariable(type, shape, method, debugContext);
+  data_->variables[Access::View(tensor)->strided.var].metadata = Access::View(metadata);
+  return tensor;
 }
 
 void Graph::wrongCount(ArrayRef<size_t> shape, size_t count) {
@@ -351,9 +368,17 @@ Tensor Graph::clone(const Type& type, const Tensor& tensor, const DebugContext& 
   const bool fresh =
       method == TensorCloneMethod::CREATE_NEW_ORDER ||
       (method == TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES && tensor.containsAliases());
-  if (!fresh) return CloneInMemoryOrder(this, data_.get(), type, view, debugContext);
+  const std::shared_ptr<const View> metadata = type == view.type ? core::MetadataOf(view) : nullptr;
+  if (!fresh) {
+    const Tensor result = CloneInMemoryOrder(this, data_.get(), type, view, debugContext);
+    core::ForEachRun(*Access::View(result),
+                     [&](const Run& run) { data_->variables[run.var].metadata = metadata; });
+    return result;
+  }
   const Tensor result = addVariable(type, view.shape, debugContext);
-  CopyMapping(data_.get(), view, Access::View(result)->strided.var);
+  const uint32_t id = Access::View(result)->strided.var;
+  CopyMapping(data_.get(), view, id);
+  data_->variables[id].metadata = metadata;
   return result;
 }
 

@@ -58,7 +58,8 @@ struct Variable {
   TileMap tiles;
   // The number of an external variable, whose memory belongs to the caller; else -1.
   int external = -1;
-  bool replica_index = false;  // the number of the replica
+  bool replica_index = false;            // the number of the replica
+  std::shared_ptr<const View> metadata;  // of quarters: the format and scale, if they are known
   // Its place in the arena that variables share; -1 for memory of its own.
   int64_t place = -1;
 };
@@ -239,6 +240,9 @@ struct ProgramNode {
   std::map<unsigned, unsigned> replicas;
   unsigned clear = 0, set = 0;  // bits of the floating-point register
 };
+
+// The format and scale of quarters, or null if a view has several or none.
+std::shared_ptr<const View> MetadataOf(const View& view);
 
 }  // namespace poplar::core
 

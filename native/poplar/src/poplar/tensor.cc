@@ -444,7 +444,10 @@ void Tensor::dumpRegions() const {
 }
 
 Tensor Tensor::getMetadata() const {
-  throw tensor_metadata_error("Tensor::getMetadata: the tensor has no metadata.");
+  const std::shared_ptr<const View> metadata = view_ ? core::MetadataOf(*view_) : nullptr;
+  if (metadata != nullptr) return Access::MakeTensor(metadata);
+  throw tensor_metadata_error(
+      "Tensor::getMetadata: the tensor has no metadata, or parts with different ones.");
 }
 
 bool Tensor::operator==(const Tensor& other) const {

@@ -21,9 +21,25 @@ using poputil::Call;
 
 namespace {
 
+bool IsFloating(const Type& type) { return type == poplar::FLOAT || type == poplar::HALF; }
+
+// From or to 8-bit floats, with the metadata of that tensor.
+Program QuarterOp(Graph& graph, const Tensor& src, const Tensor& dst, const Call& call) {
+  const bool decodes = src.elementType() == poplar::QUARTER;
+  const Type other = decodes ? dst.elementType() : src.elementType();
+  call.Require(IsFloating(other),
+               "quarters are cast from and to float and half, not " + poputil::TextOf(other) + ".");
+  const char* kernel = decodes ? "popops::castFromQuarter" : "popops::castToQuarter";
+  const Tensor metadata = (decodes ? src : dst).getMetadata();
+  return poplar::core::libraryOp(graph, kernel, "", {src, metadata}, {dst}, call.context());
+}
+
 Program CastOp(Graph& graph, const Tensor& src, const Tensor& dst, const Call& call) {
   call.RequireShape("dst", dst, src.shape());
   call.RequireWriteable("dst", dst);
+  if (src.elementType() == poplar::QUARTER || dst.elementType() == poplar::QUARTER) {
+    return QuarterOp(graph, src, dst, call);
+  }
   const expr::Cast expression(expr::_1, dst.elementType());
   const std::string text = TypesOf(expression, {src}, nullptr, call).text;
   return poplar::core::libraryOp(graph, "popops::map", text, {src}, {dst}, call.context(),
@@ -38,14 +54,32 @@ Tensor NewLike(Graph& graph, const Tensor& src, const Type& type, const DebugCon
 
 Tensor cast(Graph& graph, const Tensor& src, const Type& dstType, Sequence& prog,
             const DebugContext& debugContext) {
+  const Call call("popops::cast", debugContext);
+  call.Require(dstType != poplar::QUARTER,
+               "quarters have a format and a scale: give a tensor of metadata.");
+  if (src.elementType() == poplar::QUARTER) {
+    const Tensor dst = NewLike(graph, src, dstType, debugContext);
+    prog.add(CastOp(graph, src, dst, call));
+    return dst;
+  }
   return core::elementWise(graph, expr::Cast(expr::_1, dstType), {src}, prog, debugContext, {},
                            "popops::cast");
 }
 
-Tensor cast(Graph&, const Tensor&, const Type&, const Tensor&, Sequence&,
-            const DebugContext& debugContext) {
-  Call("popops::cast", debugContext)
-      .Fail("types with metadata (8-bit floats) are not there: cast to half instead.");
+Tensor cast(Graph& graph, const Tensor& src, const Type& dstType, const Tensor& metadata,
+            Sequence& prog, const DebugContext& debugContext) {
+  const Call call("popops::cast", debugContext);
+  call.Require(dstType == poplar::QUARTER,
+               "metadata are for quarters, not for " + poputil::TextOf(dstType) + ".");
+  call.RequireType("metadata", metadata, poplar::QUARTER_METADATA);
+  call.Require(metadata.numElements() == 1, "metadata have to be one element.");
+  // Between two formats, by way of float, which has all numbers of both.
+  const Tensor from =
+      src.elementType() == dstType ? cast(graph, src, poplar::FLOAT, prog, debugContext) : src;
+  const Tensor dst = graph.addVariable(dstType, metadata, src.shape(), debugContext);
+  graph.setTileMapping(dst, graph.getTileMapping(src));
+  prog.add(CastOp(graph, from, dst, call));
+  return dst;
 }
 
 Program cast(Graph& graph, Tensor src, Tensor dst, const DebugContext& debugContext) {

@@ -2,6 +2,7 @@
 #ifndef TESTS_FRONTENDS_POPLAR_POPOPS_FUNCTIONS_HPP_
 #define TESTS_FRONTENDS_POPLAR_POPOPS_FUNCTIONS_HPP_
 
+#include <poplar/Quarter.hpp>
 #include <popops/AllTrue.hpp>
 #include <popops/Cast.hpp>
 #include <popops/CircBuf.hpp>
@@ -29,6 +30,7 @@
 #include <popops/TopK.hpp>
 #include <popops/UpdateScalarInRows.hpp>
 #include <popops/Zero.hpp>
+#include <poputil/Util.hpp>
 
 #include <sstream>
 
@@ -99,6 +101,27 @@ inline void addWrites(harness::Functions &f) {
   f["cast"] = [](Arguments &a) {
     const Tensor t = a.tensor();
     return popops::cast(a.graph, t, a.type(), a.prog, "cast");
+  };
+  // The codes of quarters, and the numbers that a copy of them stands for.
+  f["castToQuarters"] = [](Arguments &a) {
+    const Tensor t = a.tensor();
+    const poplar::QuarterMetadata::Format format = a.natural() == 143
+                                                       ? poplar::QuarterMetadata::Format::F143
+                                                       : poplar::QuarterMetadata::Format::F152;
+    const Tensor metadata =
+        poputil::createConstantMetadataTensor(a.graph, format, static_cast<int>(a.number()));
+    const Tensor other =
+        poputil::createVariableMetadataTensor(a.graph, poplar::QuarterMetadata::Format::F152, 2);
+    const Tensor quarters = popops::cast(a.graph, t, poplar::QUARTER, metadata, a.prog);
+    const Tensor copy = a.graph.clone(quarters);
+    a.prog.add(poplar::program::Copy(quarters, copy));
+    popops::castWithOutput(a.graph, copy, a.tensor(), a.prog);
+    const Tensor again = popops::cast(a.graph, quarters, poplar::QUARTER, other, a.prog);
+    a.prog.add(popops::cast(a.graph, again.slice(0, 1), a.tensor().slice(0, 1)));
+    return quarters.reinterpret(poplar::UNSIGNED_CHAR);
+  };
+  f["castWithoutMetadata"] = [](Arguments &a) {
+    return popops::cast(a.graph, a.tensor(), poplar::QUARTER, a.prog);
   };
   f["castProgram"] = [](Arguments &a) {
     const Tensor from = a.tensor();

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
+import ml_dtypes
 import numpy as np
 
 from tests.support.poplar.cases import Cases
@@ -388,6 +390,40 @@ def expressions_of_one_operation(session: Session) -> None:
     session.call("mapInPlaceUnaryOp", ta, result=False)
     session.call("mapInPlaceBinaryOp", ta, tb, result=False)
     session.expect(ta, -a * b)
+
+
+@CASES.add
+def quarters_equal_their_formats(session: Session) -> None:
+    """Rounding, subnormal and largest numbers, with scales; casts back, also from a clone."""
+    formats = {143: ml_dtypes.float8_e4m3fnuz, 152: ml_dtypes.float8_e5m2fnuz}
+    codes = np.arange(256, dtype=np.uint8)
+    for (digits, form), scale, dtype in itertools.product(formats.items(), (0, -3, 5), (F32, F16)):
+        numbers = codes.view(form).astype(F32)
+        numbers = np.sort(numbers[np.isfinite(numbers)])
+        # Each number, those in the middle of two, and random ones between.
+        between = numbers[:-1] + session.rng.random(numbers.size - 1) * np.diff(numbers)
+        given = np.concatenate([numbers, (numbers[:-1] + numbers[1:]) / 2, between])
+        given = given * 2.0**scale
+        given = given[np.abs(given) <= min(numbers[-1] * 2.0**scale, np.finfo(dtype).max)]
+        given = given.astype(dtype)
+        rounded = (given.astype(F32) * F32(2.0**-scale)).astype(form)
+        if dtype is F32:
+            beyond = F32(2.0**scale) * numbers[-1] * np.array([2, -2, np.inf, np.nan], F32)
+            given = np.concatenate([given, beyond])
+            largest = np.array([numbers[-1], -numbers[-1], np.nan, np.nan], F32)
+            rounded = np.concatenate([rounded, largest.astype(form)])
+        values = rounded.astype(F32) * F32(2.0**scale)
+        with np.errstate(over="ignore"):
+            back = values.astype(dtype)
+        result, other = (session.tensor(np.zeros(given.shape, dtype)) for _ in range(2))
+        found = session.call("castToQuarters", session.tensor(given), digits, scale, result, other)
+        session.expect(found, rounded.view(np.uint8))
+        session.expect(result, back)
+        least = np.zeros(given.shape, dtype)
+        least[0] = np.clip(values[:1] / 4, -57344, 57344).astype(formats[152]).astype(F32)[0] * 4
+        session.expect(other, least)
+    error = {"function": "castWithoutMetadata", "arguments": (session.tensor(np.zeros(2, F32)),)}
+    session.expect_error("poplibs_error", "cast: quarters have a format and a scale", **error)
 
 
 @CASES.add
