@@ -217,7 +217,12 @@ Status UserProgram::Build(const UserOp& op, const Shapes& inputs,
   result->embedding_ = result->sdk_->make(&operation, &error);
   if (result->embedding_ == nullptr) return result->Failed("cannot be built", error);
   for (int32_t i = 0; i < operation.num_inputs; ++i) {
-    result->aliased_output_.push_back(result->sdk_->alias(result->embedding_, i));
+    int32_t alias = result->sdk_->alias(result->embedding_, i);
+    // Integers of 64 and of 32 bits are one type of Poplar, and have buffers of different sizes.
+    const bool is_declared = alias >= 0 && i < static_cast<int32_t>(op.aliased_output.size()) &&
+                             op.aliased_output[i] == alias;
+    if (alias >= 0 && !is_declared && op.input_types[i] != op.output_types[alias]) alias = -1;
+    result->aliased_output_.push_back(alias);
   }
   *program = std::move(result);
   return tensorflow::OkStatus();

@@ -210,6 +210,13 @@ class TestValues:
         assert result.dtype == dtype
         np.testing.assert_array_equal(result, x)
 
+    def test_outputs_may_narrow_an_input(self, user_op):
+        x = tf.constant([[1, 2], [3, 4]], tf.int64)
+        results = user_op("Views", [x], *[[2, 2]] * 3, dtype=tf.int32)
+        for result, expected in zip(results, (x, x[::-1], tf.transpose(x))):
+            assert result.dtype == tf.int32
+            np.testing.assert_array_equal(result, expected)
+
     def test_empty_tensors_are_passed(self, user_op):
         assert user_op("Same", [tf.zeros([0])], [0], attributes="float")[0].shape == [0]
 
