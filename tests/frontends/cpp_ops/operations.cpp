@@ -34,6 +34,7 @@ const popart::OperatorIdentifier NoLowering = {"test.cpp", "NoLowering", 1};
 const popart::OperatorIdentifier NoGradient = {"test.cpp", "NoGradient", 1};
 const popart::OperatorIdentifier Fails = {"test.cpp", "Fails", 1};
 const popart::OperatorIdentifier Draw = {"test.cpp", "Draw", 1};
+const popart::OperatorIdentifier Twice = {"test.cpp", "Twice", 1};
 const popart::OperatorIdentifier Placed = {"test.cpp", "Placed", 1};
 }  // namespace CustomOperators
 namespace CustomGradOperators {
@@ -498,6 +499,24 @@ class FailsOpx : public popart::popx::Opx {
   }
 };
 popart::popx::OpxCreator<FailsOpx> failsOpxCreator(CustomOperators::Fails);
+
+// --- Twice its input, which it keeps ---
+
+struct TwiceOp : SameShapeOp<TwiceOp> {
+  using SameShapeOp::SameShapeOp;
+};
+popart::OpCreator<TwiceOp> twiceCreator({{CustomOperators::Twice, {}}});
+
+class TwiceOpx : public popart::popx::Opx {
+ public:
+  using Opx::Opx;
+  void grow(Sequence &program) const final {
+    Tensor a = getInTensor(0), b = a;
+    setOutTensor(
+        0, mapMaybeInPlace(popops::expr::BinaryOpType::ADD, a, b, program, debugContext("twice")));
+  }
+};
+popart::popx::OpxCreator<TwiceOpx> twiceOpxCreator(CustomOperators::Twice);
 
 // --- An op that draws: the seed comes from the session ---
 

@@ -136,6 +136,15 @@ def test_seeds_differ_by_op_replica_and_step():
     assert len(np.unique(drawn.reshape(8, 2), axis=0)) == 8
 
 
+def test_maps_keep_their_operands():
+    builder = popart.Builder()
+    x = builder.addInputTensor(popart.TensorInfo(X))
+    (y,) = add(builder, "Twice", [x])
+    z = builder.aiOnnx.sub([y, x])
+    found = popart_models.infer(builder.getModelProto(), {x: X}, [z])
+    np.testing.assert_array_equal(found[z], X)
+
+
 def test_ops_place_their_inputs():
     (y,) = infer("Placed", X)
     np.testing.assert_array_equal(y, np.full_like(X, 7))

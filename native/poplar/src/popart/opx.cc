@@ -7,6 +7,7 @@
 #include "popart/popx/devicex.hpp"
 #include "popart/popx/op/elementwisex.hpp"
 #include "poplar/VariableMappingMethod.hpp"
+#include "popops/ElementWise.hpp"
 
 namespace popart {
 namespace popx {
@@ -207,6 +208,13 @@ poplar::Tensor Opx::cloneNcopy(poplar::program::Sequence& program, const poplar:
   const poplar::Tensor copy = graph().clone(tensor, debugContext(title));
   program.add(poplar::program::Copy(tensor, copy, false, debugContext(title)));
   return copy;
+}
+poplar::Tensor Opx::mapMaybeInPlace(popops::expr::BinaryOpType type, poplar::Tensor& a,
+                                    poplar::Tensor& b, poplar::program::Sequence& program,
+                                    const poplar::DebugContext& context,
+                                    const poplar::OptionFlags& options,
+                                    const std::string& name) const {
+  return popops::map(graph(), type, a, b, program, {context, name}, options);
 }
 poplar::Tensor Opx::broadcast(const std::vector<int64_t>& shape, TensorId id) const {
   return broadcast(shape, get(id));

@@ -62,6 +62,12 @@ class Opx {
   poplar::Tensor cloneNcopy(poplar::program::Sequence &program, TensorId id) const;
   poplar::Tensor cloneNcopy(poplar::program::Sequence &program, const poplar::Tensor &tensor,
                             const std::string name = "") const;
+  /// Applies a binary operator. Neither input changes, so the result is always a new tensor.
+  poplar::Tensor mapMaybeInPlace(popops::expr::BinaryOpType type, poplar::Tensor &a,
+                                 poplar::Tensor &b, poplar::program::Sequence &program,
+                                 const poplar::DebugContext &context = {},
+                                 const poplar::OptionFlags &options = {},
+                                 const std::string &name = "") const;
   poplar::Tensor broadcast(const std::vector<int64_t> &shape, TensorId id) const;
   poplar::Tensor broadcast(const std::vector<int64_t> &shape, poplar::Tensor tensor) const;
   poplar::Tensor getConst(const poplar::Type &type, const std::vector<size_t> &shape, double value,
