@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -25,11 +26,27 @@ struct Extent {
   int64_t bytes() const { return width * rows; }
 };
 
+// A product of two float32 matrices that has not been made.
+struct Product {
+  tensorflow::Tensor a, b;
+  bool transpose_a = false, transpose_b = false;
+
+  tensorflow::TensorShape shape() const {
+    return {a.dim_size(transpose_a ? 1 : 0), b.dim_size(transpose_b ? 0 : 1)};
+  }
+};
+
 // What a member gives to a collective to which members come one after the other.
 struct Part {
   tensorflow::Tensor tensor;
   // Whether nobody else has its buffer.
   bool is_owned = false;
+  // Instead of the tensor.
+  absl::optional<Product> product;
+
+  tensorflow::TensorShape shape() const {
+    return product.has_value() ? product->shape() : tensor.shape();
+  }
 
   // The first input of `ctx`, which is not used after that.
   static Part InputOf(tensorflow::OpKernelContext* ctx) {
@@ -37,7 +54,7 @@ struct Part {
     const auto own =
         ctx->forward_input(0, tensorflow::OpKernelContext::Params::kNoReservation, input.dtype(),
                            input.shape(), ctx->input_memory_type(0), ctx->input_alloc_attr(0));
-    return {input, own != nullptr};
+    return {input, own != nullptr, absl::nullopt};
   }
 };
 

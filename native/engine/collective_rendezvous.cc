@@ -75,7 +75,7 @@ void CollectiveRendezvous::Meet(const Collective& collective, int replica, int g
 }
 
 Status CollectiveRendezvous::Give(const Collective& collective, int replica, int group_size,
-                                  bool takes, OpKernelContext* ctx, Meeting* meeting) {
+                                  bool takes, Part part, OpKernelContext* ctx, Meeting* meeting) {
   std::shared_ptr<Gathering> gathering;
   Status status;
   {
@@ -83,7 +83,7 @@ Status CollectiveRendezvous::Give(const Collective& collective, int replica, int
     if (!aborted_.ok()) return aborted_;
     Slot* slot = nullptr;
     *meeting = {static_cast<int64_t>(reached_[replica]), replica - replica % group_size};
-    status = FindSlot(replica, PlaceOf(ctx), &slot);
+    status = FindSlot(replica, PlaceOf(ctx, part.shape()), &slot);
     if (status.ok()) {
       slot->arrived.push_back(replica);
       PopFullSlots();
@@ -94,7 +94,7 @@ Status CollectiveRendezvous::Give(const Collective& collective, int replica, int
       aborted_ = Derived(status);
     }
   }
-  if (status.ok()) status = gathering->Give(replica % group_size, ctx);
+  if (status.ok()) status = gathering->Give(replica % group_size, std::move(part), ctx);
   if (!status.ok()) Abort(status);
   return status;
 }
@@ -211,7 +211,7 @@ Status CollectiveRendezvous::Arrive(int replica, int group_size, OpKernelContext
   if (!aborted_.ok()) return aborted_;
   Slot* slot = nullptr;
   const uint64_t index = reached_[replica];
-  TF_RETURN_IF_ERROR(FindSlot(replica, PlaceOf(ctx), &slot));
+  TF_RETURN_IF_ERROR(FindSlot(replica, PlaceOf(ctx, ctx->input(0).shape()), &slot));
   const int number = FirstHere() + replica;
   const int first = number - number % group_size;
   // Those of the group that are in this process.
@@ -277,8 +277,9 @@ Status CollectiveRendezvous::CheckSame(const Slot& slot, int replica, const Plac
 }
 
 // Kernels know their type and node; the shape is what else has to agree.
-CollectiveRendezvous::Place CollectiveRendezvous::PlaceOf(OpKernelContext* ctx) {
-  return {&ctx->op_kernel(), ctx->frame_iter(), ctx->input(0).shape()};
+CollectiveRendezvous::Place CollectiveRendezvous::PlaceOf(OpKernelContext* ctx,
+                                                          const tensorflow::TensorShape& shape) {
+  return {&ctx->op_kernel(), ctx->frame_iter(), shape};
 }
 
 std::string CollectiveRendezvous::Describe(const Place& place) {
@@ -292,9 +293,9 @@ std::string CollectiveRendezvous::LabelOf(const Place& place) {
 
 std::string CollectiveRendezvous::TextOf(const Place& place, const std::string& name) {
   const tensorflow::OpKernel& kernel = *place.kernel;
-  return StrCat("the collective ", name, " (", absl::StripSuffix(kernel.type_string(), "Start"),
-                " of ", tensorflow::DataTypeString(kernel.input_type(0)), place.shape.DebugString(),
-                ")");
+  const auto op = absl::StripSuffix(kernel.type_string(), "Start");
+  return StrCat("the collective ", name, " (", absl::StripSuffix(op, "OfProduct"), " of ",
+                tensorflow::DataTypeString(kernel.input_type(0)), place.shape.DebugString(), ")");
 }
 
 // Aborts everything when `ctx` is cancelled. An error in the same replica cancels too, so waiting

@@ -45,10 +45,10 @@ class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRende
     int64_t index, first;  // of the collective, and of the group's members
   };
 
-  // `replica` has come to its next collective, gives its part, which is the input of `ctx`, and
-  // goes on. Sets `meeting` for Take, which is next if the replica `takes` the result.
+  // `replica`, whose kernel has `ctx`, has come to its next collective, gives its part, and goes
+  // on. Sets `meeting` for Take, which is next if the replica `takes` the result.
   tensorflow::Status Give(const Collective& collective, int replica, int group_size, bool takes,
-                          tensorflow::OpKernelContext* ctx, Meeting* meeting);
+                          Part part, tensorflow::OpKernelContext* ctx, Meeting* meeting);
 
   // Calls `done` when all members of a group have given their parts, and the output of `ctx` or an
   // error is set. Once for each member that takes the result.
@@ -97,7 +97,7 @@ class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRende
     std::vector<Waiter> waiters;
   };
 
-  static Place PlaceOf(tensorflow::OpKernelContext* ctx);
+  static Place PlaceOf(tensorflow::OpKernelContext* ctx, const tensorflow::TensorShape& shape);
   // With the tags of an error's text, and as other instances are told.
   static std::string Describe(const Place& place);
   static std::string LabelOf(const Place& place);

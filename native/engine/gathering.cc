@@ -11,8 +11,7 @@ using tensorflow::Status;
 Gathering::Gathering(int size, std::unique_ptr<Accumulation> accumulation)
     : size_(size), accumulation_(std::move(accumulation)), parts_(size) {}
 
-Status Gathering::Give(int member, OpKernelContext* ctx) {
-  Part part = Part::InputOf(ctx);
+Status Gathering::Give(int member, Part part, OpKernelContext* ctx) {
   {
     mutex_lock lock(mu_);
     parts_[member] = std::move(part);

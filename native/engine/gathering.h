@@ -34,9 +34,9 @@ class Gathering {
   // Of `size` members, whose parts `accumulation` adds.
   Gathering(int size, std::unique_ptr<Accumulation> accumulation);
 
-  // Takes the input of `ctx` as the part of `member`. When the last part is there, those who wait
+  // Takes the part of `member`, whose kernel has `ctx`. When the last part is there, those who wait
   // go on.
-  tensorflow::Status Give(int member, tensorflow::OpKernelContext* ctx);
+  tensorflow::Status Give(int member, Part part, tensorflow::OpKernelContext* ctx);
 
   // Keeps `waiter` until the result is there. Returns false, and leaves it alone, if that is so
   // already: then Serve is next.

@@ -5,11 +5,13 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "engine/collective_rendezvous.h"
 #include "engine/device_state.h"
 #include "engine/equal_copies.h"
+#include "engine/factored_sums.h"
 #include "engine/instances.h"
 #include "engine/kernel_state.h"
 #include "engine/launch_context.h"
@@ -478,8 +480,10 @@ class GraphOptimizer {
     may_keep_state_in_kernels_ = MayKeepStateInKernels(**graph, *library);
     if (!keep_) return tensorflow::OkStatus();
     graph_ = Copy(**graph);
+    std::unordered_set<std::string> factored;
+    if (splits_) factored = FindFactoredSums(*graph_, *library);
     if (share_) TF_RETURN_IF_ERROR(Share(*library, graph));
-    if (splits_) TF_RETURN_IF_ERROR(SplitAll(library, graph));
+    if (splits_) TF_RETURN_IF_ERROR(SplitAll(factored, library, graph));
     functions_ = library->ToProto();
     return tensorflow::OkStatus();
   }
@@ -506,9 +510,10 @@ class GraphOptimizer {
     return MakeFollower(values_, graph_.get());
   }
 
-  Status SplitAll(FunctionLibraryDefinition* library, std::unique_ptr<Graph>* graph) {
+  Status SplitAll(const std::unordered_set<std::string>& factored,
+                  FunctionLibraryDefinition* library, std::unique_ptr<Graph>* graph) {
     for (Graph* each : {graph->get(), graph_.get()}) {
-      TF_RETURN_IF_ERROR(SplitCollectives(each));
+      TF_RETURN_IF_ERROR(SplitCollectives(factored, each));
       TF_RETURN_IF_ERROR(SplitCollectives(each->mutable_flib_def()));
     }
     return SplitCollectives(library);

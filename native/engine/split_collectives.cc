@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/factored_sums.h"
 #include "tensorflow/core/framework/node_def_builder.h"
 #include "tensorflow/core/graph/graph.h"
 
@@ -78,6 +79,16 @@ NodeDef StartOf(const NodeDef& node, bool takes) {
   return start;
 }
 
+NodeDef StartOf(const NodeDef& node, const NodeDef& product, bool takes) {
+  NodeDef start = StartOf(node, takes);
+  start.set_op(absl::StrCat(node.op(), "OfProductStart"));
+  for (const char* name : {"transpose_a", "transpose_b"}) {
+    (*start.mutable_attr())[name] = product.attr().at(name);
+  }
+  start.clear_input();  // the edges say it
+  return start;
+}
+
 // Stands for a result that nobody looks at.
 NodeDef HollowOf(const NodeDef& node) {
   NodeDef hollow = FinishOf(node);
@@ -89,16 +100,23 @@ NodeDef HollowOf(const NodeDef& node) {
   return hollow;
 }
 
-Status Split(Graph* graph, Node* node) {
+// With a `product`, the part is not made.
+Status Split(Graph* graph, Node* node, Node* product) {
   const bool takes = !IsForLeader(*node);
   Status status;
-  Node* start = graph->AddNode(StartOf(node->def(), takes), &status);
+  Node* start = graph->AddNode(product == nullptr ? StartOf(node->def(), takes)
+                                                  : StartOf(node->def(), product->def(), takes),
+                               &status);
   TF_RETURN_IF_ERROR(status);
   Node* finish = graph->AddNode(takes ? FinishOf(node->def()) : HollowOf(node->def()), &status);
   TF_RETURN_IF_ERROR(status);
   for (Node* half : {start, finish}) half->set_assigned_device_name(node->assigned_device_name());
-  for (const Edge* edge : node->in_edges()) {
-    graph->AddEdge(edge->src(), edge->src_output(), start, edge->dst_input());
+  for (const Node* from : {static_cast<const Node*>(node), static_cast<const Node*>(product)}) {
+    if (from == nullptr) continue;
+    for (const Edge* edge : from->in_edges()) {
+      if (edge->src() == product) continue;
+      graph->AddEdge(edge->src(), edge->src_output(), start, edge->dst_input());
+    }
   }
   graph->AddEdge(start, 0, finish, 0);
   const std::vector<const Edge*> edges(node->out_edges().begin(), node->out_edges().end());
@@ -113,6 +131,7 @@ Status Split(Graph* graph, Node* node) {
     }
   }
   graph->RemoveNode(node);
+  if (product != nullptr) graph->RemoveNode(product);
   return tensorflow::OkStatus();
 }
 
@@ -154,12 +173,15 @@ bool Split(FunctionDef* function) {
 
 }  // namespace
 
-Status SplitCollectives(Graph* graph) {
+Status SplitCollectives(const std::unordered_set<std::string>& factored, Graph* graph) {
   std::vector<Node*> nodes;
   for (Node* node : graph->op_nodes()) {
     if (IsSplit(node->def())) nodes.push_back(node);
   }
-  for (Node* node : nodes) TF_RETURN_IF_ERROR(Split(graph, node));
+  for (Node* node : nodes) {
+    Node* const product = factored.count(node->name()) > 0 ? ProductOf(*node) : nullptr;
+    TF_RETURN_IF_ERROR(Split(graph, node, product));
+  }
   return tensorflow::OkStatus();
 }
 

@@ -2,6 +2,9 @@
 #ifndef TENSORFLOW_IPU_ENGINE_SPLIT_COLLECTIVES_H_
 #define TENSORFLOW_IPU_ENGINE_SPLIT_COLLECTIVES_H_
 
+#include <string>
+#include <unordered_set>
+
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/graph/graph.h"
 #include "tensorflow/core/platform/status.h"
@@ -15,9 +18,13 @@ namespace tensorflow_ipu {
 // edge come after the first: they can tell no difference, as a collective has no effect but its
 // result.
 //
+// A sum that `factored` names gets the factors of its part, a product, which is not made
+// (engine/factored_sums.h).
+//
 // For graphs that are optimized: no graph optimizer knows these ops. Collectives with other
 // processes cannot be split.
-tensorflow::Status SplitCollectives(tensorflow::Graph* graph);
+tensorflow::Status SplitCollectives(const std::unordered_set<std::string>& factored,
+                                    tensorflow::Graph* graph);
 tensorflow::Status SplitCollectives(tensorflow::FunctionLibraryDefinition* library);
 
 }  // namespace tensorflow_ipu

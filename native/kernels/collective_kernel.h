@@ -71,13 +71,17 @@ class CollectiveStartKernel : public tensorflow::OpKernel {
     int size;
     OP_REQUIRES_OK(ctx, collective_.GroupSize(launch, &size));
     CollectiveRendezvous::Meeting meeting;
-    OP_REQUIRES_OK(ctx, launch->rendezvous().Give(collective_, launch->replica(), size, takes_, ctx,
-                                                  &meeting));
+    OP_REQUIRES_OK(ctx, launch->rendezvous().Give(collective_, launch->replica(), size, takes_,
+                                                  PartOf(ctx), ctx, &meeting));
     tensorflow::Tensor* output = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, tensorflow::TensorShape({2}), &output));
     output->vec<int64_t>()(0) = meeting.index;
     output->vec<int64_t>()(1) = meeting.first;
   }
+
+ protected:
+  // Takes what the replica gives out of the inputs.
+  virtual Part PartOf(tensorflow::OpKernelContext* ctx) const { return Part::InputOf(ctx); }
 
  private:
   const Kernel collective_;

@@ -3,9 +3,12 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/types/optional.h"
 #include "kernels/collective_kernel.h"
+#include "kernels/products.h"
 #include "kernels/reduction.h"
 #include "kernels/split_collective_ops.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -33,34 +36,30 @@ Pointers PointersTo(Collective::Inputs inputs) {
 }
 
 // The reduction of parts that come one after the other. It has one buffer, but for 16-bit floats.
+// Products wait until there are many, so that the buffer is read and written once for all of them.
 class ReducedParts : public Accumulation {
  public:
   ReducedParts(Reduction reduction, int size) : reduction_(reduction), size_(size) {}
 
   Status Add(Part part, OpKernelContext* ctx) override {
     ++added_;
+    if (part.product.has_value()) return AddProduct(*part.product, ctx);
+    TF_RETURN_IF_ERROR(AddWaiting(/*divisor=*/1, ctx));
     if (added_ == 1) {
       first_ = std::move(part);
       return tensorflow::OkStatus();
     }
-    const bool begins = added_ == 2, ends = added_ == size_;
     const Tensor input = part.tensor;
-    const tensorflow::DataType type = ends ? input.dtype() : PartialType(input.dtype());
+    const bool begins = !has_partial_, ends = added_ == size_;
     Tensor output;
-    if (!begins && partial_.dtype() == type) {
-      output = partial_;
-    } else if (begins && first_.is_owned && type == input.dtype()) {
-      output = first_.tensor;
-    } else {
-      TF_RETURN_IF_ERROR(ctx->allocate_temp(type, input.shape(), &output));
-    }
+    TF_RETURN_IF_ERROR(
+        Output(ends ? input.dtype() : PartialType(input.dtype()), input.shape(), ctx, &output));
     Pointers inputs;
-    if (begins) inputs.push_back(&first_.tensor);
+    if (begins) inputs.push_back(&first_->tensor);
     inputs.push_back(&input);
     ReduceOn(reduction_, begins ? nullptr : &partial_, inputs, ends ? size_ : 0, &output,
              ctx->device()->tensorflow_cpu_worker_threads());
-    first_ = Part();
-    partial_ = std::move(output);
+    Keep(std::move(output));
     return tensorflow::OkStatus();
   }
 
@@ -73,11 +72,61 @@ class ReducedParts : public Accumulation {
   const Tensor& result() const { return partial_; }
 
  private:
+  // Sets `output` to a buffer for what the parts come to: where they are now, if possible.
+  Status Output(tensorflow::DataType type, const TensorShape& shape, OpKernelContext* ctx,
+                Tensor* output) const {
+    if (has_partial_ && partial_.dtype() == type) {
+      *output = partial_;
+    } else if (first_.has_value() && first_->is_owned && first_->tensor.dtype() == type) {
+      *output = first_->tensor;
+    } else {
+      return ctx->allocate_temp(type, shape, output);
+    }
+    return tensorflow::OkStatus();
+  }
+
+  void Keep(Tensor partial) {
+    first_.reset();
+    partial_ = std::move(partial);
+    has_partial_ = true;
+  }
+
+  Status AddProduct(const Product& product, OpKernelContext* ctx) {
+    waiting_.emplace_back();
+    TF_RETURN_IF_ERROR(PackedProduct::Pack(product, ctx, &waiting_.back()));
+    waiting_bytes_ += waiting_.back().TotalBytes();
+    if (added_ == size_) return AddWaiting(reduction_ == Reduction::kMean ? size_ : 1, ctx);
+    const auto bytes = static_cast<int64_t>(product.shape().num_elements() * sizeof(float));
+    return kWaiting * waiting_bytes_ < bytes ? tensorflow::OkStatus() : AddWaiting(1, ctx);
+  }
+
+  // Adds the products that wait, if any, and divides the sum.
+  Status AddWaiting(float divisor, OpKernelContext* ctx) {
+    if (waiting_.empty()) return tensorflow::OkStatus();
+    const TensorShape shape({waiting_[0].rows(), waiting_[0].columns()});
+    Tensor output;
+    TF_RETURN_IF_ERROR(Output(tensorflow::DT_FLOAT, shape, ctx, &output));
+    const Tensor* before = has_partial_         ? &partial_
+                           : first_.has_value() ? &first_->tensor
+                                                : nullptr;
+    AddProducts(before, waiting_, divisor, &output, ctx->device()->tensorflow_cpu_worker_threads());
+    Keep(std::move(output));
+    waiting_.clear();
+    waiting_bytes_ = 0;
+    return tensorflow::OkStatus();
+  }
+
+  // Products wait until their factors take one part in so many of the memory of the sum.
+  static constexpr int64_t kWaiting = 2;
+
   const Reduction reduction_;
   const int size_;
   int added_ = 0;
-  Part first_;
+  absl::optional<Part> first_;
   Tensor partial_;  // of two parts or more; the result after the last
+  bool has_partial_ = false;
+  std::vector<PackedProduct> waiting_;
+  int64_t waiting_bytes_ = 0;
 };
 
 // All members get the same buffer. Kernels that work in place leave it alone as long as it has
@@ -117,6 +166,25 @@ class CrossReplicaSumOp : public CollectiveKernel {
 
  private:
   Reduction reduction_;
+};
+
+// Gives a part of CrossReplicaSumOp that is a product, as its factors.
+class SumOfProductStart : public CollectiveStartKernel<CrossReplicaSumOp> {
+ public:
+  explicit SumOfProductStart(OpKernelConstruction* ctx) : CollectiveStartKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("transpose_a", &transpose_a_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("transpose_b", &transpose_b_));
+  }
+
+ protected:
+  Part PartOf(OpKernelContext* ctx) const override {
+    Part part;
+    part.product = Product{ctx->input(0), ctx->input(1), transpose_a_, transpose_b_};
+    return part;
+  }
+
+ private:
+  bool transpose_a_, transpose_b_;
 };
 
 int64_t SliceSize(int64_t elements, int replicas) { return (elements + replicas - 1) / replicas; }
@@ -250,6 +318,20 @@ REGISTER_OP("IpuCrossReplicaSumStart")
   "'COLLECTIVE_OP_LOGICAL_AND', 'COLLECTIVE_OP_LOGICAL_OR', 'COLLECTIVE_OP_SQUARE_ADD', " \
   "'COLLECTIVE_OP_LOCAL'} = 'COLLECTIVE_OP_ADD'"
 
+REGISTER_OP("IpuCrossReplicaSumOfProductStart")
+    .Input("a: T")
+    .Input("b: T")
+    .Output("meeting: int64")
+    .Attr("takes: bool = true")
+    .Attr("T: {float}")
+    .Attr("transpose_a: bool = false")
+    .Attr("transpose_b: bool = false")
+    .Attr("replica_group_size: int >= 0 = 0")
+    .Attr("mean: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(MeetingShape)
+    .Doc("IpuCrossReplicaSumStart of a product that only this op uses.");
+
 REGISTER_OP("IpuReduceScatterStart")
     .Input("input: T")
     .Output("meeting: int64")
@@ -281,6 +363,8 @@ REGISTER_REPLICA_OP("IpuCrossReplicaSum", CrossReplicaSumOp);
 REGISTER_REPLICA_OP("IpuReduceScatter", ReduceScatterOp);
 REGISTER_KERNEL_BUILDER(Name("IpuCrossReplicaSumStart").Device(tensorflow::DEVICE_CPU),
                         CollectiveStartKernel<CrossReplicaSumOp>);
+REGISTER_KERNEL_BUILDER(Name("IpuCrossReplicaSumOfProductStart").Device(tensorflow::DEVICE_CPU),
+                        SumOfProductStart);
 REGISTER_KERNEL_BUILDER(Name("IpuReduceScatterStart").Device(tensorflow::DEVICE_CPU),
                         CollectiveStartKernel<ReduceScatterOp>);
 
