@@ -8,6 +8,8 @@ It prints a line for each figure, with its bound:
 * time: one step on N replicas over N steps on one, of the dense model, whose update takes longest,
   and of a CNN, whose kernels do.
 * first: the first execution with N replicas over that with one, both without their steps.
+* remote: peak memory with a PopXL variable of 67 MB for each of four groups of replicas, in a
+  remote buffer that each run loads, updates and stores: 16 replicas over 4.
 * bert: peak memory of a step of a model as large as BERT-Base, 16 replicas with a sample of 128
   tokens each.
 * scan: a loop of 200 steps of an MLP on one replica over `lax.scan` in JAX, which need not be
@@ -45,6 +47,7 @@ CNN_STEPS = 25
 WORDS, HIDDEN, BLOCKS, HEADS, TOKENS = 30522, 768, 12, 12, 128  # of BERT-Base
 SCAN_STEPS, SCAN_BATCH, SCAN_SIZES = 200, 32, (784, 256, 128, 10)
 RATE = 0.01
+REMOTE_WIDTH, REMOTE_GROUPS = 4096, 4  # a square of float32 has 67 MB
 GIGABYTE = 10**9
 INTERVAL = 0.05  # seconds between looks at the memory of a process
 # Starts the line of a child that has the measurement.
@@ -56,6 +59,7 @@ BOUNDS = {
     "memory of adam": 1.8,
     "memory of pipeline": 1.8,
     "memory of 64": 1.15,
+    "memory of remote": 1.15,
     "time of dense": 0.5,
     "time of cnn": 0.75,
     "first": 2,
@@ -198,6 +202,34 @@ def cnn(replicas: int) -> Run:
     return fit(make, CNN_BATCH, CNN_STEPS, replicas, "sgd")
 
 
+def remote(replicas: int) -> Run:
+    """Updates a variable of each group of replicas in a remote buffer; brings it to the host."""
+    import numpy as np
+    import popxl
+    from popxl import ops
+
+    ir = popxl.Ir(replicas)
+    group = ir.replica_grouping(group_size=replicas // REMOTE_GROUPS)
+    shape = (REMOTE_WIDTH, REMOTE_WIDTH)
+    with ir.main_graph, popxl.in_sequence():
+        buffer = popxl.remote_buffer(shape, popxl.float32)
+        start = np.ones((REMOTE_GROUPS, *shape), np.float32)
+        popxl.remote_variable(start, buffer, replica_grouping=group)
+        stream = popxl.h2d_stream((), popxl.float32)
+        mean = ops.collectives.replicated_all_reduce(ops.host_load(stream), "mean", group)
+        ops.remote_store(buffer, 0, ops.remote_load(buffer, 0) * mean)
+    session = popxl.Session(ir, "ipu_hw")
+    session.__enter__()
+    factors = np.linspace(0.5, 1.5, replicas, dtype=np.float32)
+
+    def run() -> None:
+        for _ in range(STEPS):
+            session.run({stream: factors})
+        session.weights_to_host()
+
+    return run
+
+
 def bert(replicas: int) -> Run:
     """Trains an encoder as large as BERT-Base with SGD to tell two classes apart."""
     import tensorflow as tf
@@ -291,6 +323,7 @@ CASES = {
     "adam": Case(adam),
     "pipeline": Case(pipeline, ipus=STAGES),
     "cnn": Case(cnn, CNN_STEPS),
+    "remote": Case(remote),
     "bert": Case(bert, 1),
     "scan_ipu": Case(scan_ipu, SCAN_STEPS),
     "scan_jax": Case(scan_jax, SCAN_STEPS),
@@ -303,7 +336,7 @@ CASES = {
 def measure(name: str, replicas: int, executions: int) -> Measured:
     """Measures a case in this process."""
     case = CASES[name]
-    if name != "scan_jax":
+    if name not in ("scan_jax", "remote"):  # a session of PopXL attaches its own device
         configure(case.ipus * replicas)
     run = case.make(replicas)
     first, *times = (timed(run) for _ in range(1 + executions))
@@ -461,6 +494,14 @@ def print_bert(options: argparse.Namespace) -> None:
     say("memory of bert, 16 replicas, in GB", size, 6, step)
 
 
+def print_remote(options: argparse.Namespace) -> None:
+    """Prints the peak memory with a remote variable of each group."""
+    counts = (BOUNDED, REMOTE_GROUPS)
+    found = dict(zip(counts, in_turns([("remote", count) for count in counts], options)))
+    title = f"memory of remote, {BOUNDED} replicas / {REMOTE_GROUPS}, in {REMOTE_GROUPS} groups"
+    compare(title, found, lambda m: m.peak, BOUNDS["memory of remote"], gigabytes)
+
+
 def print_scan(options: argparse.Namespace) -> None:
     """Prints the time of the MLP against JAX."""
     probe = [options.jax_python, "-c", "import jax"]
@@ -475,7 +516,7 @@ def print_scan(options: argparse.Namespace) -> None:
     say("time of an MLP loop, ipu / lax.scan", ours.step / theirs.step, 1, details)
 
 
-FIGURES = ("dense", "adam", "pipeline", "cnn", "bert", "scan")
+FIGURES = ("dense", "adam", "pipeline", "cnn", "remote", "bert", "scan")
 
 
 def available() -> float:
@@ -506,7 +547,9 @@ def main() -> None:
         print(MARK + json.dumps(measure(options.case, options.replicas[0], options.executions)))
         return
     for name in options.figures:
-        if name == "bert":
+        if name == "remote":
+            print_remote(options)
+        elif name == "bert":
             print_bert(options)
         elif name == "scan":
             print_scan(options)

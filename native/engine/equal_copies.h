@@ -19,7 +19,8 @@ namespace tensorflow_ipu {
 // owners before they write it, so replicas that part later do so by themselves.
 //
 // Kernels may write a variable without its lock, so copies are compared while none of their
-// replicas runs. Thread-safe.
+// replicas runs. Entries of remote buffers are shared one by one. Nothing writes them: a store
+// replaces one. So they are compared with those of all replicas, at any time. Thread-safe.
 class EqualCopies {
  public:
   // Shares nothing unless `shares`.
@@ -39,11 +40,21 @@ class EqualCopies {
  private:
   struct Variable {
     std::vector<tensorflow::core::RefCountPtr<tensorflow::Var>> copies;  // by replica
-    // Two copies were equal over a long way and then differed. To find that out often takes time.
-    std::atomic<bool> is_left{false};
+    // Whether two copies of a part were equal over a long way and then differed. To find that out
+    // often takes time.
+    std::deque<std::atomic<bool>> is_left;
+    // By replica and entry of a remote buffer: the store that an equal one has been looked for.
+    // Empty for other variables.
+    std::vector<std::vector<uint64_t>> seen;
+    tensorflow::mutex entries;  // two replicas must not take over each other's entries
   };
 
   static void Share(int own, int first, int stride, Variable* variable);
+  static void ShareWhole(int own, int first, int stride, Variable* variable);
+  static void ShareEntries(int own, Variable* variable);
+  // Whether two values are equal. Notes in `is_left` that it is not worth asking again.
+  static bool AreEqual(const tensorflow::Tensor& a, const tensorflow::Tensor& b,
+                       std::atomic<bool>* is_left);
   static int64_t BytesOf(const Variable& variable);
 
   const bool shares_;

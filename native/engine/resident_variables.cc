@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "engine/remote_memory.h"
 #include "tensorflow/core/framework/tensor_util.h"
 
 namespace tensorflow_ipu {
@@ -32,7 +33,10 @@ Tensor OwnBuffer(Var* variable) {
   variable->copy_on_read_mode = false;
   // A buffer with other owners may come back by an assignment: that of a constant, say.
   Tensor* value = variable->tensor();
-  if (!value->RefCountIsOne()) *value = tensorflow::tensor::DeepCopy(*value);
+  if (!value->RefCountIsOne()) {
+    const bool is_remote = RemoteMemory::Entries(*value) != nullptr;
+    *value = is_remote ? RemoteMemory::Copy(*value) : tensorflow::tensor::DeepCopy(*value);
+  }
   return *value;
 }
 

@@ -51,14 +51,15 @@ bool IsCollective(const std::string& op) {
 }
 
 bool IsRead(const std::string& op) {
-  static const auto* names = new Names{"ReadVariableOp", "VariableShape", "VarIsInitializedOp",
-                                       "ResourceGather", "ResourceGatherNd"};
+  static const auto* names = new Names{"ReadVariableOp", "VariableShape",    "VarIsInitializedOp",
+                                       "ResourceGather", "ResourceGatherNd", "IpuRemoteLoad"};
   return names->count(op) > 0;
 }
 
 bool IsWrite(const std::string& op) {
-  static const auto* names = new Names{"AssignVariableOp", "AssignAddVariableOp",
-                                       "AssignSubVariableOp", "ResourceStridedSliceAssign"};
+  static const auto* names =
+      new Names{"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp",
+                "ResourceStridedSliceAssign", "IpuRemoteStore"};
   return names->count(op) > 0 || absl::StartsWith(op, "ResourceApply") ||
          absl::StartsWith(op, "ResourceSparseApply") || absl::StartsWith(op, "ResourceScatter");
 }

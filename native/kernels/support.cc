@@ -78,6 +78,7 @@ bool IsOwnHostOp(const std::string& type) {
                                                                "IpuInfeedInitialize",
                                                                "IpuLaunch",
                                                                "IpuLaunchCluster",
+                                                               "IpuMakeRemoteMemory",
                                                                "IpuOutfeedDelete",
                                                                "IpuOutfeedDequeue"};
   return ops->count(type) > 0;

@@ -39,6 +39,7 @@ from tensorflow_ipu.compiler.passes import (
     numerics,
     place_ops,
     random_streams,
+    remote_entries,
     simplify,
     specialize,
     synthetic_inputs,
@@ -140,6 +141,7 @@ TABLE: dict[str, tuple[Step, ...]] = {
     "host": (
         Pass("synthetic_parameters", synthetic_inputs.replace_parameters),
         Pass("synthetic_indices", synthetic_inputs.limit_indices),
+        Pass("remote_entries", remote_entries.run),
         Pass("numerics", numerics.lower),
         Pass("mask_labels", numerics.mask_labels),
         Pass("negations", simplify.move_negations),

@@ -49,8 +49,10 @@ FRAME_OPS = ENTERS | EXITS | NEXT_ITERATIONS | MERGES | SWITCHES | {"LoopCond"}
 
 #: Reads all of a variable.
 READ = "ReadVariableOp"
+#: They load and store an entry of a remote buffer, in the program that the host runs.
+REMOTE_LOAD, REMOTE_STORE = "IpuRemoteLoad", "IpuRemoteStore"
 #: They read values of a variable, all or some, and change none.
-READS = frozenset({READ, "ResourceGather", "ResourceGatherNd"})
+READS = frozenset({READ, "ResourceGather", "ResourceGatherNd", REMOTE_LOAD})
 #: The same, and queries of a variable's shape: no state depends on them.
 QUERIES = READS | {"VariableShape"}
 #: Variable that lasts for one run of a program.
@@ -64,7 +66,13 @@ ACCUMULATIONS: Mapping[str, str] = {"AssignAddVariableOp": "AddV2", "AssignSubVa
 #: Assignments to all of a variable.
 ASSIGNMENTS = frozenset({ASSIGN, *ACCUMULATIONS})
 _OPTIMIZER_UPDATES = ("ResourceApply", "ResourceSparseApply")
-_WRITES = (*_OPTIMIZER_UPDATES, "Assign", "ResourceScatter", "ResourceStridedSliceAssign")
+_WRITES = (
+    *_OPTIMIZER_UPDATES,
+    "Assign",
+    "ResourceScatter",
+    "ResourceStridedSliceAssign",
+    REMOTE_STORE,
+)
 
 # --- Operands that are not read, or not all ---
 

@@ -1,7 +1,11 @@
-"""Random programs of PopXL, with variables and collectives of groups of replicas."""
+"""Random programs of PopXL, with variables and collectives of groups of replicas.
+
+`python -m tests.stress.popxl_replica_programs FIRST LAST` runs those of some seeds in an instance.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -9,6 +13,8 @@ import numpy as np
 import popxl
 from popxl import ops
 from popxl.ops import collectives, var_updates
+
+from tests.support.processes import instances
 
 # Large enough to be shared.
 SHAPE = (32, 600)
@@ -44,6 +50,15 @@ class _Main:
                 data = self._start(group)
                 made = popxl.remote_variable(data, buffer, entry, replica_grouping=group)
                 self.variables.append(made)
+        self._pairs = self._groups[1]
+        shape = (self._pairs.num_groups, *SHAPE) if self._pairs.num_groups > 1 else SHAPE
+        self._shards = popxl.replica_sharded_buffer(shape, popxl.float32, self._pairs, entries=2)
+        for entry in range(2):
+            self.variables.append(
+                popxl.remote_replica_sharded_variable(
+                    self._start(self._pairs), self._shards, entry, replica_grouping=self._pairs
+                )
+            )
         sharded, self._shard = popxl.replica_sharded_variable(self._start(self._all))
         self.variables.append(sharded)
         self._seed = ops.host_load(popxl.h2d_stream((2,), popxl.uint32, "seed"))
@@ -72,6 +87,8 @@ class _Main:
             self._update_entry,
             self._entry,
             self._update_shard,
+            self._update_remote_shard,
+            self._whole_remote_shards,
             self._whole_shards,
             self._call,
             self._choice,
@@ -138,17 +155,36 @@ class _Main:
         ops.scaled_add_(self._on_chip[index], mean, b=-0.1)
 
     def _entry(self, values: _Values) -> popxl.Tensor:
-        return ops.remote_load(self._pick(self._buffers), int(self._random.integers(2)))
+        return ops.remote_load(self._pick(self._buffers), self._offset())
+
+    def _offset(self) -> int | popxl.Tensor:
+        """Returns the number of an entry, which the program knows or computes."""
+        number = int(self._random.integers(2))
+        return number if self._random.random() < 0.5 else popxl.constant(number, popxl.int32)
 
     def _update_entry(self, values: _Values) -> None:
         buffer, value = self._pick(self._buffers), self._pick(values)
-        if self._random.random() < 0.7:
-            value = collectives.replicated_all_reduce(value, "mean")
-        ops.remote_store(buffer, int(self._random.integers(2)), ops.tanh(value))
+        if self._random.random() < 0.8:
+            value = collectives.replicated_all_reduce(value, "mean", self._pick(self._groups))
+        ops.remote_store(buffer, self._offset(), ops.tanh(value))
 
     def _update_shard(self, values: _Values) -> None:
         mean = collectives.replicated_reduce_scatter(self._pick(values), "mean", self._all, True)
         ops.scaled_add_(self._shard, mean, b=-0.1)
+
+    def _update_remote_shard(self, values: _Values) -> None:
+        mean = collectives.replicated_reduce_scatter(
+            self._pick(values),
+            "mean",
+            self._pairs,
+            configure_output_for_replicated_tensor_sharding=True,
+        )
+        entry = self._offset()
+        ops.remote_store(self._shards, entry, ops.remote_load(self._shards, entry) - mean * 0.1)
+
+    def _whole_remote_shards(self, _: _Values) -> popxl.Tensor:
+        shard = ops.remote_load(self._shards, self._offset())
+        return collectives.replicated_all_gather(shard, group=self._pairs)
 
     def _whole_shards(self, values: _Values) -> popxl.Tensor:
         return collectives.replicated_all_gather(self._shard, group=self._all)
@@ -186,8 +222,13 @@ def run(seed: int, replicas: int) -> list[np.ndarray]:
     Returns:
         The last value of all replicas in each run, and the variables at the end.
     """
+    return _run(popxl.Ir(replicas), seed, range(replicas))
+
+
+def _run(ir: popxl.Ir, seed: int, own: range) -> list[np.ndarray]:
+    """Runs the random program of a seed on the replicas of this process."""
+    replicas = ir.replication_factor
     random = np.random.default_rng(seed)
-    ir = popxl.Ir(replicas)
     with ir.main_graph, popxl.in_sequence():
         main = _Main(random, ir)
         stream = popxl.h2d_stream(SHAPE, popxl.float32, "x")
@@ -199,7 +240,27 @@ def run(seed: int, replicas: int) -> list[np.ndarray]:
     results = []
     with popxl.Session(ir, "ipu_hw") as session:
         for _ in range(RUNS):
-            inputs = {stream: random.normal(size=(replicas, *SHAPE)).astype(np.float32)}
-            inputs[seeds] = random.integers(0, 1000, (replicas, 2)).astype(np.uint32)
+            data = random.normal(size=(replicas, *SHAPE)).astype(np.float32)
+            drawn = random.integers(0, 1000, (replicas, 2)).astype(np.uint32)
+            inputs = {stream: data[own.start : own.stop], seeds: drawn[own.start : own.stop]}
             results.append(session.run(inputs)[out])
     return [*results, *(variable.data for variable in main.variables)]
+
+
+def main(first: str, last: str) -> None:
+    """Runs the programs of some seeds in an instance.
+
+    Args:
+        first: the first seed.
+        last: the seed after the last one.
+    """
+    for seed in range(int(first), int(last)):
+        ir = popxl.Ir(replication="popdist")
+        count = ir.instance_replication_factor
+        own = range(ir.instances.index * count, (ir.instances.index + 1) * count)
+        results = _run(ir, seed, own)
+        instances.report(**{f"result {i}": result for i, result in enumerate(results)})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

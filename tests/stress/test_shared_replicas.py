@@ -70,6 +70,22 @@ def test_instances_have_bits_of_unshared(at_once: int) -> None:
             assert found[0][name].tobytes() == expected[name].tobytes()
 
 
+@pytest.mark.large
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_popxl_instances_have_bits_of_unshared(at_once: int) -> None:
+    words = ["-m", "tests.stress.popxl_replica_programs", "0", "20"]
+    (one,) = instances.run(words, 1, 8, {SWITCH: "0", AT_ONCE: "8"})
+    outcomes = instances.run(words, 2, 8, {SWITCH: "1", AT_ONCE: str(at_once)})
+    for expected, *found in zip(one.reports, *(outcome.reports for outcome in outcomes)):
+        # A row for each replica in each run; then variables, of which the first replica of each
+        # process may have its own.
+        for name in sorted(expected):
+            is_run = name in ("result 0", "result 1")
+            own = [results[name] for results in found[: None if is_run else 1]]
+            value = np.concatenate(own) if is_run else own[0]
+            assert value.tobytes() == expected[name].tobytes()
+
+
 def test_popxl_programs_have_bits_of_unshared(
     popxl_program: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,7 @@ _AROUND = f"""
 _HOST = """
     IpuApplicationCall IpuApplicationStart IpuDatasetBenchmark IpuDatasetExtract IpuRaise
     IpuJoinInstances IpuInstanceSum IpuInstanceBroadcast IpuInstanceGather
+    IpuMakeRemoteMemory IpuRemoteLoad IpuRemoteStore
     IpuPublish IpuFollow IpuAwaitFollowers IpuHollow
     IpuAllGatherStart IpuCrossReplicaSumStart IpuReduceScatterStart IpuReplicaBroadcastStart
     IpuCollectiveFinish

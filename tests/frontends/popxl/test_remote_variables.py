@@ -381,8 +381,8 @@ def test_shards_of_groups_of_one_are_whole(remote):
 
 @pytest.mark.parametrize(
     ("is_remote", "size", "uniform", "copies"),
-    [(True, 4, 1, 0), (False, 2, 0, 2), (False, 1, 0, 4)],
-    ids=["remote", "groups", "alone"],
+    [(True, 4, 1, 0), (True, 2, 0, 2), (True, 1, 0, 4), (False, 2, 0, 2), (False, 1, 0, 4)],
+    ids=["remote_all", "remote_groups", "remote_alone", "groups", "alone"],
 )
 def test_variables_are_held_once_for_each_group(
     is_remote, size, uniform, copies, compiled_executables
@@ -410,3 +410,23 @@ def test_variables_are_held_once_for_each_group(
     np.testing.assert_array_equal(made.data, start + sums.reshape(start.shape))
     _, _, shared, _, copied = compiled_executables[-1].uniform
     assert (shared, copied) == (uniform * 4 * length, copies * 4 * length)
+
+
+def test_only_entries_that_differ_are_held_several_times(compiled_executables):
+    ir, length, replicas = popxl.Ir(4), 20_000, 4
+    start = np.arange(2 * length, dtype=np.float32).reshape(2, length)
+    with ir.main_graph, popxl.in_sequence():
+        buffer = popxl.remote_buffer((length,), FLOAT, 2)
+        rows = [popxl.remote_variable(row, buffer, i) for i, row in enumerate(start)]
+        x, out = popxl.h2d_stream((length,), FLOAT), popxl.d2h_stream((2, length), FLOAT)
+        ops.remote_store(buffer, 0, ops.remote_load(buffer, 0) + ops.host_load(x))
+        entries = [ops.reshape(ops.remote_load(buffer, i), (1, length)) for i in range(2)]
+        ops.host_store(out, ops.concat(entries))
+    data = np.random.default_rng(0).integers(0, 9, (2, replicas, length)).astype(np.float32)
+    expected = np.tile(start, (replicas, 1, 1))
+    with popxl.Session(ir, "ipu_hw") as session:
+        for batch in data:
+            expected[:, 0] += batch
+            np.testing.assert_array_equal(session.run({x: batch})[out], expected)
+    np.testing.assert_array_equal([row.data for row in rows], expected[0])
+    assert compiled_executables[-1].uniform[4] == (replicas + 1) * 4 * length

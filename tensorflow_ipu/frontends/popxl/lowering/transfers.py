@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
+from tensorflow.python.ops import resource_variable_ops
 
 from tensorflow_ipu.compiler.ir.program import REMOTE_BUFFER_ATTRIBUTE
 from tensorflow_ipu.feeds import native_feeds
@@ -18,6 +19,7 @@ from tensorflow_ipu.frontends.popxl.dtypes import plain, tf_type
 from tensorflow_ipu.frontends.popxl.ir import Ir
 from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer
 from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
+from tensorflow_ipu.runtime import native
 
 
 class RemoteMemory:
@@ -29,8 +31,14 @@ class RemoteMemory:
         Args:
             buffer: the buffer.
         """
-        zeros = tf.zeros([buffer.entries, *buffer.tensor_shape], tf_type(buffer.tensor_dtype))
-        self._variable = tf.Variable(zeros, name=f"remote_buffer_{buffer.remote_buffer_id}")
+        shape, dtype = [buffer.entries, *buffer.tensor_shape], tf_type(buffer.tensor_dtype)
+        self._variable = resource_variable_ops.UninitializedVariable(
+            trainable=False,
+            name=f"remote_buffer_{buffer.remote_buffer_id}",
+            shape=shape,
+            dtype=dtype,
+        )
+        native.ops().ipu_make_remote_memory(self._variable.handle, dtype=dtype, shape=shape)
 
     def load(self, entry: Any) -> Any:
         """Returns an entry, in the function in scope.
