@@ -71,6 +71,10 @@ bool IsCompute(const std::string& op) {
   return names->count(op) > 0;
 }
 
+// A value that the host sends to all replicas of the process. The name is SENT_ALIKE_ATTRIBUTE of
+// compiler/ir/program.py.
+bool IsSentAlike(const Node& node) { return node.attrs().Find("_ipu_sent_alike") != nullptr; }
+
 // A rounding that draws the same numbers on all replicas.
 bool IsSharedRounding(const Node& node) {
   bool same = false;
@@ -283,6 +287,8 @@ class Analysis {
       VisitWrite(node, differs);
     } else if (kind == Kind::kCollective) {
       differs = !Equalises(node);
+    } else if (IsSentAlike(node)) {
+      differs = false;
     } else if (kind == Kind::kOther) {
       differs = true;
       SetDiffer(VariablesOf(node));

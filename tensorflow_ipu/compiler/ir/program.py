@@ -168,6 +168,8 @@ TRAPS_ATTRIBUTE = "_ipu_traps"
 VARIABLE_ATTRIBUTE = "_ipu_variable"
 # On the ops that load and store entries of a remote buffer, which is a variable.
 REMOTE_BUFFER_ATTRIBUTE = "_ipu_remote_buffer"
+# On a promise of equality: the host sends one value to all replicas of a process, so it holds.
+SENT_ALIKE_ATTRIBUTE = "_ipu_sent_alike"
 # On the ops that only move values of variables between host and device, in launches that are not
 # planned.
 WEIGHTS_ATTRIBUTE = "_ipu_host_weights"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.popxl.popxl_processes import LENGTH, SHARD_STEP
+from tests.support.popxl.popxl_processes import ENTRY, LENGTH, SHARD_STEP
 from tests.support.processes import instances
 
 REPLICAS = 4
@@ -32,3 +32,7 @@ def test_replicas_of_several_processes_have_own_values(count):
         np.testing.assert_array_equal(found["all_of_own"], 2 * x)
         np.testing.assert_array_equal(found["whole"], 1 + 2 * x.sum(axis=0))
         np.testing.assert_array_equal(found["sharded"], sharded)
+        assert found["remote"] == [2 * x.sum(), (2 * x.reshape(2, -1).sum(1)).tolist()]
+        # The two replicas of a process have one of each buffer; other variables are small.
+        shared = [found[name] // (4 * ENTRY) for name in ("uniform_bytes", "copied_bytes")]
+        assert shared == ([1, 1] if local == 2 else [0, 0])

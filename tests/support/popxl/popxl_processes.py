@@ -9,14 +9,19 @@ import numpy as np
 import popxl
 from popxl import ops
 
+from tensorflow_ipu.compiler import observers
 from tests.support.processes import instances
 
 LENGTH = 6
 SHARD_STEP = 0.5
+# Elements of an entry of a remote buffer: enough to be shared.
+ENTRY = 20_000
 
 
 def main() -> None:
-    """Runs the program twice, and reports the values sent to the host."""
+    """Runs the program twice, and reports the values sent to the host, and the memory shared."""
+    executables = []
+    observers.observe(executables.append)
     ir = popxl.Ir(replication="popdist")
     if ir.replication_factor == 1:
         ir.replication_factor = 4
@@ -44,6 +49,14 @@ def main() -> None:
         )
         ops.scaled_add_(shard, summed, b=SHARD_STEP)
         gathered = ops.collectives.replicated_all_gather(shard)
+        remote = []
+        for group in (ir.replica_grouping(), ir.replica_grouping(group_size=2)):
+            buffer = popxl.remote_buffer((ENTRY,), popxl.float32)
+            start = np.zeros((group.num_groups, ENTRY), np.float32)
+            start = start if group.num_groups > 1 else start[0]
+            remote.append(popxl.remote_variable(start, buffer, replica_grouping=group))
+            change = ops.sum(ops.collectives.replicated_all_reduce(x, "add", group))
+            ops.remote_store(buffer, 0, ops.remote_load(buffer, 0) + change)
         streams = {}
         for name, value in {"in_groups": in_groups, "gathered": gathered}.items():
             streams[name] = popxl.d2h_stream(value.shape, value.dtype, name)
@@ -62,6 +75,9 @@ def main() -> None:
         all_of_own=session.get_tensor_data(all_of_own).copy(),
         whole=session.get_tensor_data(whole).copy(),
         sharded=session.get_tensor_data(sharded).copy(),
+        remote=[session.get_tensor_data(made)[..., -1].tolist() for made in remote],
+        uniform_bytes=executables[-1].uniform[2],
+        copied_bytes=executables[-1].uniform[4],
     )
 
 

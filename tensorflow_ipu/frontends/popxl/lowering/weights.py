@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
 from tensorflow_ipu.compiler.hooks import plan_hooks
-from tensorflow_ipu.compiler.ir.program import WEIGHTS_ATTRIBUTE
+from tensorflow_ipu.compiler.ir.program import SENT_ALIKE_ATTRIBUTE, WEIGHTS_ATTRIBUTE
 from tensorflow_ipu.distributed import transport
 from tensorflow_ipu.feeds.native_feeds import ArrayInfeed, ArrayOutfeed
 from tensorflow_ipu.frontends.common import abstract_arrays
@@ -62,14 +62,11 @@ class Weights:
     def receive(self) -> list[Any]:
         """Returns this replica's values, in the function in scope.
 
-        What is equal on all replicas is that of replica 0, so that they share the memory which it
-        is written to. Several processes would exchange what each has.
+        Replicas with the same value share its memory. One that is equal on all is marked, so that
+        they also share the updates of it.
         """
-        shares = len(self._replicas) > 1 and transport.count() == 1
         return [
-            native.ops().ipu_replica_broadcast(value)
-            if shares and variable.layout.is_uniform
-            else value
+            _sent_alike(value) if variable.layout.is_uniform else value
             for variable, value in zip(self.variables, self._infeed.dequeue())
         ]
 
@@ -118,6 +115,13 @@ class Weights:
         if transport.count() > 1 or variable.layout.returns_all_replicas:
             return list(self._replicas)
         return variable.layout.holders
+
+
+def _sent_alike(value: Any) -> Any:
+    """Marks a value that the host sends to all replicas of the process."""
+    mark = attr_value_pb2.AttrValue(b=True)
+    with tf.compat.v1.get_default_graph()._attr_scope({SENT_ALIKE_ATTRIBUTE: mark}):
+        return native.ops().ipu_assume_equal_across_replicas(value)
 
 
 def _of_all_processes(variable: Variable, stored: np.ndarray) -> np.ndarray:
