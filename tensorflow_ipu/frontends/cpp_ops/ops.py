@@ -95,6 +95,7 @@ class CppIr:
         training: bool,
         find: Callable[[str, str], None] | None = None,
         created: Callable[[str, int], None] | None = None,
+        options: Callable[[], Mapping[str, int]] | None = None,
     ) -> None:
         """Makes a program with an empty main graph.
 
@@ -103,10 +104,12 @@ class CppIr:
             training: whether it trains.
             find: called with a graph and a tensor that is not in it; may add it.
             created: called with a graph and the address of an op that was made in it.
+            options: returns the options that `set_options` takes, when an op is lowered.
         """
         # The library keeps these addresses.
         self._find = library.FIND_TENSOR(_guarded(find)) if find else library.FIND_TENSOR()
         self._created = library.CREATED(_guarded(created)) if created else library.CREATED()
+        self._options = options
         self.handle = library.call("ir", replicas, int(training), self._find, self._created)
         self._finalizer = weakref.finalize(self, library.load().popart_free_ir, self.handle)
         self._finalizer.atexit = False
@@ -127,6 +130,11 @@ class CppIr:
         """
         for name, value in options.items():
             library.call("set_option", self.handle, name, value)
+
+    def update_options(self) -> None:
+        """Sets the options that the session has now."""
+        if self._options is not None:
+            self.set_options(self._options())
 
     def graph(self, graph_id: str = "") -> int:
         """Returns the handle of a graph, which is made if there is none.
@@ -318,6 +326,7 @@ class CppOp:
         Raises:
             Exception: In a program that is compiled: if the op has no lowering, or that fails.
         """
+        self.ir.update_options()
         if self._key is None:
             self._key = library.call(
                 "register_lowering",

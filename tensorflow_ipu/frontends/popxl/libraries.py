@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorflow_ipu.frontends.common.errors import popart_exception
 from tensorflow_ipu.frontends.cpp_ops import binding
-from tensorflow_ipu.frontends.cpp_ops.ops import GRADIENT, CppIr, CppOp
+from tensorflow_ipu.frontends.cpp_ops.ops import GRADIENT, OPTIONS, CppIr, CppOp
 from tensorflow_ipu.frontends.popxl import context, dtypes
 from tensorflow_ipu.frontends.popxl.core import scopes
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, ir_method
@@ -36,7 +36,7 @@ def counterpart(graph: Graph) -> Any:
     Args:
         graph: the graph.
     """
-    return binding.load().graph_at(_mirror(graph.ir).graph(graph.id))
+    return binding.load().graph_at(program_of(graph.ir).graph(graph.id))
 
 
 @ir_method("pb_replica_grouping")
@@ -81,8 +81,12 @@ def settings(name: str) -> Any:
     return made
 
 
-def _mirror(ir: Ir) -> CppIr:
-    """Returns the program of the library that stands for an Ir."""
+def program_of(ir: Ir) -> CppIr:
+    """Returns the program of the library that stands for an Ir.
+
+    Args:
+        ir: the Ir.
+    """
     if ir not in _mirrors:
         known = weakref.ref(ir)
 
@@ -92,7 +96,11 @@ def _mirror(ir: Ir) -> CppIr:
         def created(graph_id: str, handle: int) -> None:
             _add_op(_alive(known), graph_id, handle)
 
-        _mirrors[ir] = CppIr(ir.replication_factor, False, find, created)
+        def options() -> dict[str, int]:
+            given = _alive(known).session_options
+            return {name: int(given.value(name)) for name in OPTIONS}
+
+        _mirrors[ir] = CppIr(ir.replication_factor, False, find, created, options)
     _mirrors[ir].set_replicas(ir.replication_factor)
     return _mirrors[ir]
 

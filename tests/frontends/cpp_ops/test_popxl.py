@@ -11,6 +11,7 @@ from popxl.context import get_current_context, op_debug_context
 from popxl.ops.utils import check_in_graph
 
 from tensorflow_ipu.frontends.cpp_ops import binding
+from tensorflow_ipu.frontends.popxl import libraries
 
 X = np.array([[1.5, -2.0, 0.25], [-0.5, 4.0, -1.0]], np.float32)
 
@@ -115,6 +116,20 @@ def test_unknown_tensors_are_errors(leaky_relu):
             leaky_relu.LeakyReluParams(),
             get_current_context()._get_op_settings("op"),
         )
+
+
+@pytest.mark.usefixtures("operations")
+def test_session_options_reach_the_lowering():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        popxl.variable(X, name="x")
+        libraries.program_of(ir).create_op(
+            ("test.cpp", "NegateInPlace", 1), "negate", {}, ["x"], ["y"]
+        )
+        y = ir.main_graph.get_tensor("y")
+        ir._pb_ir.getSessionOptions().opxAliasChecking = True
+        with pytest.raises(popart.popart_exception, match="the Poplar tensors disagree"):
+            run(ir, y)
 
 
 def test_bindings_take_enumerations_of_python(leaky_relu):
