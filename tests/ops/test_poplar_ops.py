@@ -430,3 +430,9 @@ class TestErrors:
         x = tf.zeros([4], tf.bfloat16)
         with pytest.raises(tf.errors.InvalidArgumentError, match="bfloat16.*Cast it"):
             user_op("Same", [x], [4], dtype=tf.bfloat16)
+    def test_level_5_may_have_metadata_of_4(self, folder):
+        library = compiled("poplar_levels.cpp", folder / "mixed.so", "-DLEVEL=5", "-DAS_4")
+        outs = {"output_types": [tf.float32] * 2, "output_shapes": [[4], [4]]}
+        results = custom_ops.precompiled_user_op([X, Y], library, outs=outs, attributes="text")
+        np.testing.assert_array_equal(results, [X, Y[::-1]])
+

@@ -1,4 +1,5 @@
-// Operations of each API level: LEVEL. The outputs of Build are its first input, which
+// Operations of each API level: LEVEL. With AS_4, level 5 has the metadata of level 4.
+//The outputs of Build are its first input, which
 // shares memory, and its second, backwards.
 #include <poplar/Graph.hpp>
 #include <poplar/Program.hpp>
@@ -33,7 +34,7 @@ Program Build(Graph &, const Tensors &inputs, Tensors &outputs
 }
 
 void Build_metadata(std::vector<int64_t> &,
-#if LEVEL >= 5
+#if LEVEL >= 5 && !defined(AS_4)
                     std::vector<int64_t> &,
 #endif
 #if LEVEL >= 3
