@@ -1,6 +1,7 @@
 """The command `popc`: compiles codelets with the host's compiler.
 
-A `.gp` file is a shared library with a table of its vertices. Sources are preprocessed, compiled
+A `.gp` file is a shared library with a table of its vertices, and behind it an archive of the
+objects that it was linked from, so that files can be joined. Sources are preprocessed, compiled
 once for their debug information, which has the names of vertices and fields, and once with the
 table.
 """
@@ -15,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -31,6 +33,7 @@ _FLAGS = (
     "-D__POPC__",
     "-fPIC",
     "-fno-access-control",
+    "-fno-gnu-unique",  # or a library with such variables cannot be unloaded
     "-fno-strict-aliasing",
     "-ffp-contract=off",
     "-Wno-attributes",
@@ -39,6 +42,8 @@ _FLAGS = (
 )
 _STANDARD = "-std=c++20"
 _OPTIMIZATION = "-O3"
+
+_SUFFIX = ".gp"
 
 #: Debug information of all classes, also of those that nothing uses.
 _DEBUG = (
@@ -68,7 +73,7 @@ class Options(NamedTuple):
     """The parts of the command line.
 
     Args:
-        inputs: sources.
+        inputs: sources, and `.gp` files to join.
         output: the `.gp` file to write.
         flags: flags for the compiler.
     """
@@ -84,28 +89,40 @@ def compiler() -> str:
 
 
 def compile_codelets(options: Options, output: Path) -> None:
-    """Compiles sources to a `.gp` file.
+    """Compiles and joins sources and `.gp` files to one `.gp` file.
 
     Args:
         options: inputs and flags.
         output: the file to write.
 
     Raises:
-        CompilationError: if the compiler refuses a source, or a field's type is not supported.
+        CompilationError: if the compiler refuses a source, a field's type is not supported, or a
+            `.gp` file is not one of this popc.
     """
     with tempfile.TemporaryDirectory(prefix="popc") as folder:
-        objects = [
-            _compile(source, options.flags, Path(folder), number)
-            for number, source in enumerate(options.inputs)
-        ]
+        objects: dict[str, Path] = {}  # an object that two files have is one
+        for path in options.inputs:
+            made = _extracted if path.suffix == _SUFFIX else _compile
+            objects.update((found.stem, found) for found in made(path, options.flags, Path(folder)))
         table = Path(folder) / "table.cpp"
-        table.write_text(_collection(len(objects)), encoding="utf-8")
+        table.write_text(_collection(sorted(objects)), encoding="utf-8")
         library = Path(folder) / "codelets.so"
         _run(
-            [compiler(), "-std=c++17", "-shared", "-fPIC", "-O1", "-Wl,--no-undefined"]
+            [
+                compiler(),
+                "-std=c++17",
+                "-shared",
+                "-fPIC",
+                "-O1",
+                "-Wl,--no-undefined",
+                "-Wl,-Bsymbolic",
+            ]
             + [f"-isystem{path}" for path in sdk.includes()]
-            + [str(table), *map(str, objects), "-o", str(library)]
+            + [str(table), *map(str, objects.values()), "-o", str(library)]
         )
+        with zipfile.ZipFile(library, "a", zipfile.ZIP_DEFLATED) as archive:
+            for found in objects.values():
+                archive.write(found, found.name)
         output.parent.mkdir(parents=True, exist_ok=True)
         # Beside its place and moved there: another process may read it.
         beside = output.with_name(f".{output.name}.{os.getpid()}")
@@ -123,11 +140,13 @@ def cached(options: Options) -> Path:
         CompilationError: as of `compile_codelets`.
     """
     key = hashlib.sha256()
-    for part in (VERSION, compiler(), *options.flags, *map(str, sdk.includes())):
+    for part in (VERSION, compiler(), *_FLAGS, *options.flags, *map(str, sdk.includes())):
         key.update(part.encode() + b"\0")
     for source in options.inputs:
-        # With what it includes, and the line numbers of messages.
-        key.update(_preprocessed(source, options.flags).encode())
+        if source.suffix == _SUFFIX:
+            key.update(source.read_bytes())
+        else:  # with what it includes, and the line numbers of messages
+            key.update(_preprocessed(source, options.flags).encode())
     for header in sorted((sdk.folder() / "include" / "poplar" / "core").glob("*.hpp")):
         key.update(header.read_bytes())
     path = cache() / f"{key.hexdigest()[:32]}.gp"
@@ -194,17 +213,36 @@ def _check_assembly(text: str) -> None:
         )
 
 
-def _compile(source: Path, flags: Sequence[str], folder: Path, number: int) -> Path:
-    """Compiles one source to an object with its table.
+def _extracted(source: Path, flags: Sequence[str], folder: Path) -> list[Path]:
+    """Returns the objects of a `.gp` file.
+
+    Args:
+        source: the file.
+        flags: flags for the compiler, which objects do not need.
+        folder: the folder for the objects.
+    """
+    del flags
+    try:
+        with zipfile.ZipFile(source) as archive:
+            return [Path(archive.extract(name, folder)) for name in archive.namelist()]
+    except zipfile.BadZipFile as error:
+        raise CompilationError(
+            f"popc: error: {source}: not a .gp file of this popc; name its sources instead\n"
+        ) from error
+
+
+def _compile(source: Path, flags: Sequence[str], folder: Path) -> list[Path]:
+    """Compiles one source to an object with its table, whose name stands for all that is in it.
 
     Args:
         source: the file.
         flags: flags for the compiler.
         folder: the folder for files on the way.
-        number: the number of the source, which its table has.
     """
     text = _preprocessed(source, flags)
     _check_assembly(text)
+    key = "\0".join((text, *flags))
+    number = hashlib.sha256(key.encode()).hexdigest()[:32]
     preprocessed = folder / f"{number}.ii"
     preprocessed.write_text(_THREAD_LOCAL.sub("", text), encoding="utf-8")
     base = [*_command(flags), "-fpreprocessed", "-x", "c++-cpp-output"]
@@ -218,10 +256,10 @@ def _compile(source: Path, flags: Sequence[str], folder: Path, number: int) -> P
     optimization = [] if _has(flags, "-O") else [_OPTIMIZATION]
     result = folder / f"{number}.o"
     _run([*base, *optimization, "-march=native", "-c", str(preprocessed), "-o", str(result)])
-    return result
+    return [result]
 
 
-def _table(found: Sequence[Vertex], number: int) -> str:
+def _table(found: Sequence[Vertex], number: str) -> str:
     """Returns C++ that describes vertices, as part of their source."""
     lines = ['\n# 1 "popc" 3', "namespace {"]
     for v, vertex in enumerate(found):
@@ -249,12 +287,12 @@ def _table(found: Sequence[Vertex], number: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _collection(sources: int) -> str:
-    """Returns C++ with the function that returns the tables of all sources as one."""
+def _collection(numbers: Sequence[str]) -> str:
+    """Returns C++ with the function that returns the tables of all objects as one."""
     declarations = "\n".join(
-        f'extern "C" const poplar::core::CodeletTable popc_table{n};' for n in range(sources)
+        f'extern "C" const poplar::core::CodeletTable popc_table{n};' for n in numbers
     )
-    tables = ", ".join(f"&popc_table{n}" for n in range(sources))
+    tables = ", ".join(f"&popc_table{n}" for n in numbers)
     return f"""#include <poplar/core/CodeletTable.hpp>
 #include <vector>
 {declarations}
@@ -284,7 +322,7 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, Options]:
     parser = argparse.ArgumentParser(
         prog="popc", description="Compile codelets for Poplar with the host's compiler."
     )
-    parser.add_argument("inputs", nargs="*", type=Path, help="sources")
+    parser.add_argument("inputs", nargs="*", type=Path, help="sources, and .gp files to join")
     parser.add_argument("-o", dest="output", type=Path, help="the .gp file to write")
     parser.add_argument("--version", action="store_true", help="print the version")
     parser.add_argument(
@@ -322,12 +360,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for source in options.inputs:
         if not source.exists():
             print(f"popc: error: {source}: No such file or directory", file=sys.stderr)
-            return 1
-        if source.suffix == ".gp":
-            print(
-                f"popc: error: {source}: .gp files cannot be joined; name their sources",
-                file=sys.stderr,
-            )
             return 1
     try:
         if parsed.cached:
