@@ -296,6 +296,7 @@ def _add(kind: str, inputs: list[tf.Tensor], types: list[tf.DType], **attributes
         # TensorFlow keeps the kernels of equal calls, and with them the library.
         attributes["library_hash"] = _version(attributes["library_path"])
         if kind == PRECOMPILED:
+            attributes["library_hash"] += f" {_version(attributes.get('codelets', ''))}"
             attributes["target"] = user_ops.target_text(system.current(), 0, replicas=1)
     return add(inputs=inputs, output_types=types, **attributes)
 

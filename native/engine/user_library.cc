@@ -98,6 +98,12 @@ Status UserLibrary::Open(const std::string& path, const std::string& hash, UserL
   return tensorflow::OkStatus();
 }
 
+std::string UserLibrary::HashOf(const std::string& path) {
+  std::string contents;
+  const bool can_be_read = tensorflow::ReadFileToString(Env::Default(), path, &contents).ok();
+  return can_be_read ? Hash(contents) : "";
+}
+
 void* UserLibrary::Find(const std::string& symbol) const { return dlsym(handle_, symbol.c_str()); }
 
 Status UserLibrary::Get(const std::string& symbol, void** address) const {

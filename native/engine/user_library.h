@@ -18,6 +18,9 @@ class UserLibrary {
   static tensorflow::Status Open(const std::string& path, const std::string& hash,
                                  UserLibrary** library);
 
+  // Returns what stands for the contents of a file; "" if it cannot be read.
+  static std::string HashOf(const std::string& path);
+
   const std::string& path() const { return path_; }
   // Whether it is built against Poplar.
   bool uses_poplar() const { return uses_poplar_; }

@@ -13,6 +13,7 @@ namespace tensorflow_ipu {
 
 const char kCpuUserOp[] = "IpuCpuUserOperation";
 const char kPrecompiledUserOp[] = "IpuPrecompiledUserOp";
+const char kCodeletsHash[] = "_ipu_codelets_hash";
 const char kUserOpName[] = "_ipu_user_op_name";
 
 namespace {
@@ -161,6 +162,10 @@ Status LoadUserOp(const tensorflow::NodeDef& node, UserOp* op) {
     std::string target;
     TF_RETURN_IF_ERROR(GetNodeAttr(node, "kind", &op->kind));
     TF_RETURN_IF_ERROR(GetNodeAttr(node, "codelets", &op->codelets));
+    // What the compiler has seen, else what is there.
+    if (!op->codelets.empty() && !TryGetNodeAttr(node, kCodeletsHash, &op->codelets_hash)) {
+      op->codelets_hash = UserLibrary::HashOf(op->codelets);
+    }
     TF_RETURN_IF_ERROR(GetNodeAttr(node, "target", &target));
     TF_RETURN_IF_ERROR(ReadTarget(target, &op->target));
   }

@@ -16,6 +16,8 @@ namespace tensorflow_ipu {
 // The op types. They have the same attributes.
 extern const char kCpuUserOp[];
 extern const char kPrecompiledUserOp[];
+// On nodes: stands for the contents of the file of codelets.
+extern const char kCodeletsHash[];
 // On nodes: their name in the user's program.
 extern const char kUserOpName[];
 
@@ -55,7 +57,7 @@ struct UserOp {
   // codelets, the API level, and the target.
   void* allocator = nullptr;
   std::vector<uint8_t> allocates;
-  std::string codelets;
+  std::string codelets, codelets_hash;  // a file, and what stands for its contents
   int api_level = 0;
   UserOpTarget target;
 

@@ -85,6 +85,7 @@ std::string KeyOf(const UserOp& op, const UserProgram::Shapes& inputs) {
                                     op.name,
                                     op.codelets,
                                     op.target.chip,
+                                    op.codelets_hash,
                                     absl::StrCat(op.target.tiles, " ", op.target.replicas, " ",
                                                  op.InputGradIndex(), " ", op.num_gradients)};
   if (op.library != nullptr) {

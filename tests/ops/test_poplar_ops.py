@@ -436,3 +436,21 @@ class TestErrors:
         results = custom_ops.precompiled_user_op([X, Y], library, outs=outs, attributes="text")
         np.testing.assert_array_equal(results, [X, Y[::-1]])
 
+@pytest.mark.parametrize("where", ["strategy", "eager"])
+def test_replaced_codelets_are_loaded_again(library, tmp_path, where):
+    """Under their own path, while the former ones are in use."""
+    path = tmp_path / "replaced.gp"
+
+    def multiply(x, y):
+        outs = {"output_types": [tf.float32], "output_shapes": [[4]]}
+        return custom_ops.precompiled_user_op([x, y], library, str(path), outs)
+
+    source = (SOURCES / "poplar_codelets.cpp").read_text()
+    for number, formula in enumerate(["a[i] * b[i]", "a[i] + b[i]"]):
+        changed = tmp_path / f"{number}.cpp"
+        changed.write_text(source.replace("factor * a[i] * b[i]", f"factor * ({formula})"))
+        assert popc.main([str(changed), "-o", str(path)]) == 0
+        (result,) = RUNNERS[where](multiply, [X, Y])
+        np.testing.assert_array_equal(result, [X * Y, X + Y][number])
+
+

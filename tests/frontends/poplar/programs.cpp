@@ -187,6 +187,24 @@ void copy_sizes(Setup &s) {
   s.program.add(Copy(s.variable(FLOAT, {4}, "a"), s.variable(FLOAT, {3}, "b")));
 }
 
+// Vertices on tiles 0, 3 and 0, which run twice.
+void statics(Setup &s) {
+  std::stringstream source(
+      "static int runs = 0; namespace { int scale() { static int value = 100; return value; } }"
+      "struct Count : poplar::Vertex { poplar::Output<int> out;"
+      "void compute() { static int more = scale(); *out = ++runs * 1000 + ++more; } };");
+  s.graph.addCodelets(source);
+  Tensor counts = s.variable(INT, {3}, "counts");
+  ComputeSet cs = s.graph.addComputeSet("statics");
+  for (unsigned v = 0; v < 3; ++v) {
+    s.graph.setTileMapping(s.graph.addVertex(cs, "Count", {{"out", counts[v]}}), v == 1 ? 3 : 0);
+  }
+  s.program.add(Execute(cs));
+  s.program.add(PrintTensor("first", counts));
+  s.program.add(Execute(cs));
+  s.program.add(PrintTensor("second", counts));
+}
+
 void slice_outside(Setup &s) { s.variable(FLOAT, {4}, "a").slice(2, 5); }
 
 void stream_not_connected(Setup &s) {
@@ -229,6 +247,7 @@ int main(int, char **arguments) {
       {"control", control},
       {"abort", abort_if},
       {"host", host},
+      {"statics", statics},
       {"unmapped", unmapped},
       {"conflict", conflict},
       {"unconnected", unconnected},

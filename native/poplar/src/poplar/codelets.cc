@@ -1,6 +1,7 @@
 #include "codelets.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,8 +9,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
+#include <map>
+#include <mutex>
 #include <regex>
 #include <sstream>
+#include <utility>
 
 #include "poplar/exceptions.hpp"
 #include "types.h"
@@ -48,6 +53,19 @@ int Run(const std::string& command, std::string* output) {
 
 constexpr int kNotFound = 127;
 
+// The name of an open file, for dlopen.
+std::string NameOf(int file) { return "/proc/self/fd/" + std::to_string(file); }
+
+// Whether this process has loaded a file of this path with other contents. dlopen then may give the
+// old ones.
+bool HasOtherContents(const std::string& path, const std::string& contents) {
+  static auto* mutex = new std::mutex;
+  static auto* loaded = new std::map<std::string, std::pair<size_t, size_t>>;
+  const std::pair<size_t, size_t> hash(contents.size(), std::hash<std::string>()(contents));
+  const std::lock_guard<std::mutex> lock(*mutex);
+  return loaded->emplace(path, hash).first->second != hash;
+}
+
 std::string& DefaultPopc() {
   static auto* command = new std::string("popc");
   return *command;
@@ -80,18 +98,24 @@ int VertexType::Find(const std::string& field) const {
 }
 
 std::shared_ptr<const CodeletLibrary> CodeletLibrary::Load(const std::string& path) {
-  if (access(path.c_str(), R_OK) != 0) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  char* const absolute = realpath(path.c_str(), nullptr);
+  if (file < 0 || absolute == nullptr) {
+    if (file >= 0) close(file);
+    std::free(absolute);
     throw file_load_error("The codelet file '" + path + "' does not exist or cannot be read.");
   }
   std::shared_ptr<CodeletLibrary> library(new CodeletLibrary);
-  char* absolute = realpath(path.c_str(), nullptr);
-  const std::string file = absolute;
+  library->file_ = file;
+  library->path_ = absolute;
   std::free(absolute);
-  library->Open(file);
+  const std::string contents = library->Contents();
+  if (HasOtherContents(library->path_, contents)) return FromContents(contents);
+  library->Open(library->path_, contents);
   return library;
 }
 
-void CodeletLibrary::Open(const std::string& path) {
+void CodeletLibrary::Open(const std::string& path, const std::string& contents) {
   path_ = path;
   handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle_ == nullptr) {
@@ -111,6 +135,7 @@ void CodeletLibrary::Open(const std::string& path) {
                                   "' was made by another release of popc: compile it again.");
   }
   set_tile_ = reinterpret_cast<void (*)(unsigned)>(dlsym(handle_, "poplar_set_tile"));
+  statics_ = std::make_unique<Statics>(handle_, contents);
   for (size_t i = 0; i < table->numTypes; ++i) {
     const CodeletType& from = table->types[i];
     VertexType type{
@@ -139,7 +164,7 @@ std::shared_ptr<const CodeletLibrary> CodeletLibrary::FromContents(const std::st
   }
   std::shared_ptr<CodeletLibrary> library(new CodeletLibrary);
   library->file_ = file;
-  library->Open("/proc/self/fd/" + std::to_string(file));
+  library->Open(NameOf(file), contents);
   return library;
 }
 
@@ -179,11 +204,15 @@ std::shared_ptr<const CodeletLibrary> CodeletLibrary::Compile(
 
 CodeletLibrary::~CodeletLibrary() {
   if (handle_ != nullptr) dlclose(handle_);
-  if (file_ >= 0) close(file_);
+  // A library that cannot be unloaded keeps its name, which no other may get.
+  void* const kept = dlopen(path_.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (kept != nullptr) dlclose(kept);
+  const bool needs_name = kept != nullptr && path_ == NameOf(file_);
+  if (file_ >= 0 && !needs_name) close(file_);
 }
 
 std::string CodeletLibrary::Contents() const {
-  std::ifstream file(path_, std::ios::binary);
+  std::ifstream file(NameOf(file_), std::ios::binary);
   std::ostringstream contents;
   contents << file.rdbuf();
   return contents.str();

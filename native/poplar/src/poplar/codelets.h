@@ -9,6 +9,7 @@
 #include "poplar/ArrayRef.hpp"
 #include "poplar/Type.hpp"
 #include "poplar/core/CodeletTable.hpp"
+#include "statics.h"
 
 namespace poplar::core {
 
@@ -53,16 +54,20 @@ class CodeletLibrary {
   const std::vector<VertexType>& types() const { return types_; }
   // Tells vertices of this thread their tile; null if none asks for it.
   void (*set_tile() const)(unsigned) { return set_tile_; }
+  // Its static variables, of which each tile has its own.
+  const Statics& statics() const { return *statics_; }
 
  private:
   CodeletLibrary() = default;
-  void Open(const std::string& path);
+  // Loads a file with these contents.
+  void Open(const std::string& path, const std::string& contents);
 
   std::string path_;
   void* handle_ = nullptr;
-  int file_ = -1;  // of a library from bytes, in memory
+  int file_ = -1;  // open for as long as the library is
   std::vector<VertexType> types_;
   void (*set_tile_)(unsigned) = nullptr;
+  std::unique_ptr<Statics> statics_;
 };
 
 // Sets the command that compiles codelets where TENSORFLOW_IPU_POPC does not name one.

@@ -109,6 +109,7 @@ void Load(EngineData* engine) {
                   sizeof replica.floating_point);
     }
     replica.kernels.clear();
+    replica.statics.assign(code.libraries.size(), {});
     for (const LibraryOpCode& op : code.library_ops) {
       replica.kernels.push_back(op.collective ? nullptr : MakeKernel(op.spec));
     }

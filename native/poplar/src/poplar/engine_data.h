@@ -36,6 +36,7 @@ struct Replica {
   std::vector<std::vector<const Fixup*>> external_fixups;  // of each external variable
   std::vector<Memory> remote;                              // of the remote buffers
   std::vector<std::unique_ptr<Kernel>> kernels;            // of the ops of libraries
+  std::vector<StaticsByTile> statics;                      // of the libraries of codelets
 
   uint64_t cycles = 0;          // since the engine was loaded
   unsigned floating_point = 0;  // the register: see registers.h

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -198,18 +200,26 @@ class Runner {
     std::atomic<bool> success{true};
     const unsigned traps = replica_.floating_point & kTraps;
     for (const Batch& batch : code.batches) {
-      const VertexType& type = code_.libraries[batch.library]->types()[batch.type];
-      void (*const set_tile)(unsigned) = code_.libraries[batch.library]->set_tile();
+      const CodeletLibrary& library = *code_.libraries[batch.library];
+      const VertexType& type = library.types()[batch.type];
+      void (*const set_tile)(unsigned) = library.set_tile();
+      // One thread for vertices whose tiles have static variables of their own.
+      std::optional<StaticsInTurn> statics;
+      if (!library.statics().empty()) {
+        statics.emplace(library.statics(), &replica_.statics[batch.library]);
+      }
       char* states = replica_.states->data() + batch.states;
       const unsigned workers =
           type.kind == VertexKind::MultiVertex ? kWorkers : 1;  // of one vertex, in order
-      ParallelFor(batch.count, kVerticesOfAThread, [&](size_t begin, size_t end) {
+      const size_t of_a_thread = statics ? batch.count : kVerticesOfAThread;
+      ParallelFor(batch.count, of_a_thread, [&](size_t begin, size_t end) {
         bool all = true;
         size_t v = begin;
         try {
           if (traps != 0) ClearFloatStatus();
           for (; v < end; ++v) {
             if (set_tile != nullptr) set_tile(code.tiles[batch.first + v]);
+            if (statics) statics->Enter(code.tiles[batch.first + v]);
             for (unsigned w = 0; w < workers; ++w) all &= type.run(states + v * batch.stride, w);
             if (traps != 0 && (FloatStatus() & traps) != 0) break;
           }
