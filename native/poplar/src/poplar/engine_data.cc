@@ -6,6 +6,7 @@
 #include <new>
 
 #include "access.h"
+#include "chains.h"
 #include "engine_options.h"
 #include "external.h"
 #include "kernels.h"
@@ -114,6 +115,7 @@ void Load(EngineData* engine) {
       replica.kernels.push_back(op.collective ? nullptr : MakeKernel(op.spec));
     }
   }
+  engine->chains = FindChains(code, engine->replicas[0].kernels);
   engine->collectives.clear();
   for (const LibraryOpCode& op : code.library_ops) {
     engine->collectives.push_back(op.collective ? MakeCollective(op.spec) : nullptr);

@@ -68,6 +68,7 @@ struct EngineData {
   std::shared_ptr<ExecutableData> code;
   std::vector<Replica> replicas;
   std::vector<std::unique_ptr<CollectiveKernel>> collectives;  // by the number of the op
+  std::vector<uint32_t> chains;  // that begin at an instruction: see chains.h
   std::vector<HostStream> streams;
   std::vector<StreamCallbackHandle> callbacks;
   // By handle and replica; a function of all replicas is of the first.

@@ -14,6 +14,7 @@
 #include "engine_options.h"
 #include "float_traps.h"
 #include "parallel_for.h"
+#include "poplar/core/BlockKernel.hpp"
 #include "poplar/exceptions.hpp"
 #include "print.h"
 #include "registers.h"
@@ -108,7 +109,7 @@ class Runner {
           if (!alone) return Stop::kHost;
           break;
         case Op::kLibraryOp:
-          LibraryOp(i.a);
+          RunLibraryOps();
           break;
         case Op::kMeet:
         case Op::kReplicaCopy:
@@ -322,6 +323,44 @@ class Runner {
     Before(call.outputs, &outputs);
     (*function->second.get())(inputs, outputs);
     After(call.outputs);
+  }
+
+  // Runs the op before the next instruction, and those in a chain with it.
+  void RunLibraryOps() {
+    const int64_t first = at_ - 1;
+    const uint32_t length = engine_.chains[first];
+    // Traps have to name an op.
+    if (length == 0 || (replica_.floating_point & kTraps) != 0) {
+      return LibraryOp(code_.instructions[first].a);
+    }
+    RunChain(first, length);
+    for (; at_ < first + length; ++at_) Account(code_.instructions[at_].step);
+  }
+
+  void RunChain(int64_t first, uint32_t length) {
+    struct Link {
+      BlockKernel* kernel;
+      std::vector<const void*> inputs;
+      std::vector<void*> outputs;
+    };
+    std::vector<Link> links(length);
+    for (uint32_t n = 0; n < length; ++n) {
+      const int64_t index = code_.instructions[first + n].a;
+      const LibraryOpCode& op = code_.library_ops[index];
+      links[n].kernel = static_cast<BlockKernel*>(replica_.kernels[index].get());
+      Before(op.inputs, &links[n].inputs);
+      Before(op.outputs, &links[n].outputs);
+    }
+    const size_t grain = std::max(BlockKernel::kBlock, 2 * BlockKernel::kGrain / length);
+    ParallelFor(links[0].kernel->count(), grain, [&](size_t begin, size_t end) {
+      std::vector<std::unique_ptr<BlockRun>> runs;
+      runs.reserve(length);
+      for (const Link& link : links) runs.push_back(link.kernel->start(link.inputs, link.outputs));
+      for (size_t at = begin; at < end; at += BlockKernel::kBlock) {
+        const size_t count = std::min(BlockKernel::kBlock, end - at);
+        for (const auto& run : runs) run->run(at, count);
+      }
+    });
   }
 
   void LibraryOp(int64_t index) {

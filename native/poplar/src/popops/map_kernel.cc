@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "poplar/core/BlockKernel.hpp"
 #include "poplar/core/Halves.hpp"
-#include "poplar/core/LibraryOp.hpp"
 #include "popops/block_functions.h"
 #include "poputil/exceptions.hpp"
 
@@ -20,10 +20,8 @@ namespace {
 using namespace popops::expr;
 using poplar::core::KernelSpec;
 
-constexpr size_t kBlock = 1024;  // elements
+constexpr size_t kBlock = poplar::core::BlockKernel::kBlock;
 constexpr size_t kRegisterBytes = kBlock * sizeof(uint64_t);
-// Of a thread, at least.
-constexpr size_t kGrain = 64 * kBlock;
 
 template <typename Op>
 Op OpOfName(const std::string& name) {
@@ -250,20 +248,18 @@ struct Input {
 };
 
 // What one thread computes with: registers, and blocks of inputs.
-class Worker {
+class Worker : public poplar::core::BlockRun {
  public:
   Worker(const Program& program, const std::vector<Input>& inputs,
          const std::vector<const void*>& data, Element out_element, void* out)
       : program_(program), inputs_(inputs), data_(data), out_element_(out_element), out_(out) {
-    const size_t registers = program.registers() + 2 * inputs.size();
-    memory_.reset(new uint64_t[registers * kRegisterBytes / sizeof(uint64_t)]);  // not set to zero
     blocks_.resize(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (IsLoadedOnce(i)) Load(i, 0, kBlock);
     }
   }
 
-  void Run(size_t begin, size_t count) {
+  void run(size_t begin, size_t count) override {
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (!IsLoadedOnce(i)) Load(i, begin, count);
     }
@@ -294,6 +290,10 @@ class Worker {
   bool IsLoadedOnce(size_t i) const { return inputs_[i].broadcast.IsScalar(); }
 
   void* RegisterOf(size_t index) {
+    if (memory_ == nullptr) {  // the op of two tensors of floats needs none
+      const size_t registers = program_.registers() + 2 * inputs_.size();
+      memory_.reset(new uint64_t[registers * kRegisterBytes / sizeof(uint64_t)]);  // not set to 0
+    }
     return memory_.get() + index * kRegisterBytes / sizeof(uint64_t);
   }
 
@@ -367,7 +367,7 @@ std::vector<Element> InputElements(const KernelSpec& spec) {
   return elements;
 }
 
-class MapKernel : public poplar::core::Kernel {
+class MapKernel : public poplar::core::BlockKernel {
  public:
   explicit MapKernel(const KernelSpec& spec)
       : program_(spec.parameters, InputElements(spec)),
@@ -381,10 +381,19 @@ class MapKernel : public poplar::core::Kernel {
     }
   }
 
+  size_t count() const override { return count_; }
+
+  bool isElementwise(size_t input) const override { return inputs_[input].broadcast.IsWhole(); }
+
+  std::unique_ptr<poplar::core::BlockRun> start(const std::vector<const void*>& inputs,
+                                                const std::vector<void*>& outputs) override {
+    return std::make_unique<Worker>(program_, inputs_, inputs, out_element_, outputs[0]);
+  }
+
   void run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs) override {
     poplar::core::parallelFor(count_, kGrain, [&](size_t begin, size_t end) {
       Worker worker(program_, inputs_, inputs, out_element_, outputs[0]);
-      for (size_t at = begin; at < end; at += kBlock) worker.Run(at, std::min(kBlock, end - at));
+      for (size_t at = begin; at < end; at += kBlock) worker.run(at, std::min(kBlock, end - at));
     });
   }
 
