@@ -430,11 +430,13 @@ class TestErrors:
         x = tf.zeros([4], tf.bfloat16)
         with pytest.raises(tf.errors.InvalidArgumentError, match="bfloat16.*Cast it"):
             user_op("Same", [x], [4], dtype=tf.bfloat16)
+
     def test_level_5_may_have_metadata_of_4(self, folder):
         library = compiled("poplar_levels.cpp", folder / "mixed.so", "-DLEVEL=5", "-DAS_4")
         outs = {"output_types": [tf.float32] * 2, "output_shapes": [[4], [4]]}
         results = custom_ops.precompiled_user_op([X, Y], library, outs=outs, attributes="text")
         np.testing.assert_array_equal(results, [X, Y[::-1]])
+
 
 @pytest.mark.parametrize("where", ["strategy", "eager"])
 def test_replaced_codelets_are_loaded_again(library, tmp_path, where):
@@ -452,5 +454,3 @@ def test_replaced_codelets_are_loaded_again(library, tmp_path, where):
         assert popc.main([str(changed), "-o", str(path)]) == 0
         (result,) = RUNNERS[where](multiply, [X, Y])
         np.testing.assert_array_equal(result, [X * Y, X + Y][number])
-
-

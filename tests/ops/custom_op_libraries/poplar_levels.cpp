@@ -1,5 +1,5 @@
 // Operations of each API level: LEVEL. With AS_4, level 5 has the metadata of level 4.
-//The outputs of Build are its first input, which
+// The outputs of Build are its first input, which
 // shares memory, and its second, backwards.
 #include <poplar/Graph.hpp>
 #include <poplar/Program.hpp>

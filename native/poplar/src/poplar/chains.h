@@ -11,9 +11,9 @@
 
 namespace poplar::core {
 
-// Returns the length of the chain that begins at each instruction, 0 where there is none. A chain is
-// two or more ops of libraries, all of which compute block by block, in which each value is used by
-// the block that makes it. Nothing jumps into it.
+// Returns the length of the chain that begins at each instruction, 0 where there is none. A chain
+// is two or more ops of libraries, all of which compute block by block, in which each value is used
+// by the block that makes it. Nothing jumps into it.
 //
 // `kernels` are those of the code's ops of libraries; null for collectives.
 std::vector<uint32_t> FindChains(const ExecutableData& code,

@@ -355,9 +355,13 @@ class Runner {
     ParallelFor(links[0].kernel->count(), grain, [&](size_t begin, size_t end) {
       std::vector<std::unique_ptr<BlockRun>> runs;
       runs.reserve(length);
-      for (const Link& link : links) runs.push_back(link.kernel->start(link.inputs, link.outputs));
-      for (size_t at = begin; at < end; at += BlockKernel::kBlock) {
-        const size_t count = std::min(BlockKernel::kBlock, end - at);
+      size_t block = end - begin;
+      for (const Link& link : links) {
+        runs.push_back(link.kernel->start(link.inputs, link.outputs));
+        block = std::min(block, runs.back()->limit());
+      }
+      for (size_t at = begin; at < end; at += block) {
+        const size_t count = std::min(block, end - at);
         for (const auto& run : runs) run->run(at, count);
       }
     });

@@ -5,6 +5,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "poplar/core/BlockKernel.hpp"
@@ -243,8 +244,17 @@ class Broadcast {
 };
 
 struct Input {
+  Input(Element element_of, Broadcast broadcast_of)
+      : element(element_of),
+        broadcast(std::move(broadcast_of)),
+        size(TensorSizeOf(element)),
+        is_scalar(broadcast.IsScalar()),
+        is_read_in_place(!is_scalar && broadcast.IsWhole() && element != Element::kHalf) {}
+
   Element element;
   Broadcast broadcast;
+  size_t size;  // of an element in a tensor
+  bool is_scalar, is_read_in_place;
 };
 
 // What one thread computes with: registers, and blocks of inputs.
@@ -252,18 +262,29 @@ class Worker : public poplar::core::BlockRun {
  public:
   Worker(const Program& program, const std::vector<Input>& inputs,
          const std::vector<const void*>& data, Element out_element, void* out)
-      : program_(program), inputs_(inputs), data_(data), out_element_(out_element), out_(out) {
+      : program_(program),
+        inputs_(inputs),
+        data_(data),
+        out_element_(out_element),
+        out_size_(TensorSizeOf(out_element)),
+        out_(out) {
     blocks_.resize(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (IsLoadedOnce(i)) Load(i, 0, kBlock);
+      if (inputs[i].is_scalar) Load(i, 0, kBlock);
     }
   }
 
+  size_t limit() const override { return NeedsRegisters() ? kBlock : 2 * kBlock; }
+
   void run(size_t begin, size_t count) override {
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (!IsLoadedOnce(i)) Load(i, begin, count);
+      if (inputs_[i].is_read_in_place) {
+        blocks_[i] = static_cast<const char*>(data_[i]) + begin * inputs_[i].size;
+      } else if (!inputs_[i].is_scalar) {
+        Load(i, begin, count);
+      }
     }
-    char* out = static_cast<char*>(out_) + begin * TensorSizeOf(out_element_);
+    char* out = static_cast<char*>(out_) + begin * out_size_;
     const void* result = nullptr;
     for (const Instruction& instruction : program_.instructions()) {
       const void* operands[3];
@@ -282,12 +303,18 @@ class Worker : public poplar::core::BlockRun {
       poplar::core::floatsToHalves(static_cast<const float*>(result),
                                    reinterpret_cast<uint16_t*>(out), count);
     } else if (result != out) {
-      std::memmove(out, result, count * TensorSizeOf(out_element_));
+      std::memmove(out, result, count * out_size_);
     }
   }
 
  private:
-  bool IsLoadedOnce(size_t i) const { return inputs_[i].broadcast.IsScalar(); }
+  // Whether it works on blocks besides those of its tensors.
+  bool NeedsRegisters() const {
+    return out_element_ == Element::kHalf || program_.instructions().size() > 1 ||
+           !program_.numbers().empty() ||
+           !std::all_of(inputs_.begin(), inputs_.end(),
+                        [](const Input& input) { return input.is_read_in_place; });
+  }
 
   void* RegisterOf(size_t index) {
     if (memory_ == nullptr) {  // the op of two tensors of floats needs none
@@ -311,10 +338,9 @@ class Worker : public poplar::core::BlockRun {
   // Finds the block of an input: where it is, or in registers behind those of the program.
   void Load(size_t i, size_t begin, size_t count) {
     const Input& input = inputs_[i];
-    const size_t size = TensorSizeOf(input.element);
-    const void* block = static_cast<const char*>(data_[i]) + begin * size;
-    if (input.broadcast.IsScalar()) {
-      block = Repeat(data_[i], size, RegisterOf(program_.registers() + 2 * i));
+    const void* block = static_cast<const char*>(data_[i]) + begin * input.size;
+    if (input.is_scalar) {
+      block = Repeat(data_[i], input.size, RegisterOf(program_.registers() + 2 * i));
     } else if (!input.broadcast.IsWhole()) {
       void* gathered = RegisterOf(program_.registers() + 2 * i);
       Gather(input, data_[i], begin, count, gathered);
@@ -340,7 +366,7 @@ class Worker : public poplar::core::BlockRun {
       using T = decltype(element);
       input.broadcast.Gather(static_cast<const T*>(from), begin, count, static_cast<T*>(to));
     };
-    switch (TensorSizeOf(input.element)) {
+    switch (input.size) {
       case 1:
         return gather(uint8_t());
       case 2:
@@ -356,6 +382,7 @@ class Worker : public poplar::core::BlockRun {
   const std::vector<Input>& inputs_;
   const std::vector<const void*>& data_;
   const Element out_element_;
+  const size_t out_size_;
   void* const out_;
   std::unique_ptr<uint64_t[]> memory_;
   std::vector<const void*> blocks_;
@@ -374,7 +401,7 @@ class MapKernel : public poplar::core::BlockKernel {
         out_element_(ElementOf(spec.outputs[0].type)) {
     for (const size_t size : spec.outputs[0].shape) count_ *= size;
     for (const auto& input : spec.inputs) {
-      inputs_.push_back({ElementOf(input.type), Broadcast(input.shape, spec.outputs[0].shape)});
+      inputs_.emplace_back(ElementOf(input.type), Broadcast(input.shape, spec.outputs[0].shape));
       if (inputs_.back().broadcast.NumDims() > Broadcast::kMostDims) {
         throw poputil::poplibs_error("popops::map: a tensor has more than 32 dimensions.");
       }
@@ -393,7 +420,8 @@ class MapKernel : public poplar::core::BlockKernel {
   void run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs) override {
     poplar::core::parallelFor(count_, kGrain, [&](size_t begin, size_t end) {
       Worker worker(program_, inputs_, inputs, out_element_, outputs[0]);
-      for (size_t at = begin; at < end; at += kBlock) worker.run(at, std::min(kBlock, end - at));
+      const size_t block = worker.limit();
+      for (size_t at = begin; at < end; at += block) worker.run(at, std::min(block, end - at));
     });
   }
 

@@ -347,6 +347,37 @@ def operands_that_share_memory(session: Session) -> None:
 
 
 @CASES.add
+def neighbors_that_need_other_blocks(session: Session) -> None:
+    """Ops of one size, which run block by block where each needs the same block of those before."""
+    values = session.rng.integers(-9, 9, (2, 5000)).astype(np.int32)
+    x, y = map(session.tensor, values)
+    a, b = values
+    chained = session.call("add", x, y)
+    # The first element of all, before the others are there.
+    shifted = session.call("add", chained, session.view(chained, "slice", 4999, 5000, 0))
+    c = a + b
+    d = c + c[-1]
+    # Parts that overlap, one of which is written.
+    tail = session.view(shifted, "slice", 1, 5000, 0)
+    head = session.view(shifted, "slice", 0, 4999, 0)
+    session.call("mulInPlace", tail, head, result=False)
+    session.call("subInPlace", head, session.view(x, "slice", 1, 5000, 0), result=False)
+    product = d.copy()
+    product[1:] = d[1:] * d[:-1]
+    product[:-1] -= a[1:]
+    # What was read is written, backwards too.
+    after = session.call("sub", shifted, x)
+    session.call("addInPlace", x, session.view(after, "reverse", 0), result=False)
+    narrow = session.call("add", x, y)
+    session.call("addInPlace", narrow, x, result=False)
+    e = product - a
+    f = a + e[::-1]
+    for tensor, expected in ((chained, c), (shifted, product), (after, e), (x, f)):
+        session.expect(tensor, expected)
+    session.expect(narrow, f + b + f)
+
+
+@CASES.add
 def expressions_with_operators(session: Session) -> None:
     """Operators make the same nodes as classes. A number takes the type of the other operand."""
     a, b = (session.rng.uniform(-3, 3, (2, 9)).astype(F32) for _ in range(2))

@@ -15,7 +15,9 @@ namespace core {
 class BlockRun {
  public:
   virtual ~BlockRun() {}
-  /// Computes elements [begin, begin + count), BlockKernel::kBlock at most.
+  /// Returns how many elements it can compute at once.
+  virtual std::size_t limit() const = 0;
+  /// Computes elements [begin, begin + count), `limit` at most.
   virtual void run(std::size_t begin, std::size_t count) = 0;
 };
 
