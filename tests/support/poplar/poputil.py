@@ -127,6 +127,7 @@ def copies_and_views(session: Session) -> None:
     x = session.rng.integers(0, 99, (4, 6)).astype(np.int32)
     t = session.viewed(x)
     session.expect(session.call("duplicate", t), x)
+    session.expect(session.call("copiesToIpu", t), np.stack([x] * 4))
     session.expect(session.call("cloneN", t, 3), np.zeros((3, 4, 6), np.int32))
     repeated = session.view(session.tensor(x[:1]), "broadcast", 12, 0)
     result = session.call("cloneAndExpandAliasing", repeated)

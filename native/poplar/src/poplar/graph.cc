@@ -62,7 +62,9 @@ uint32_t AddVariable(GraphData* data, const Type& type, ArrayRef<size_t> shape,
                                      false,
                                      {},
                                      core::TileMap(count),
-                                     -1});
+                                     -1,
+                                     false,
+                                     nullptr});
   return id;
 }
 

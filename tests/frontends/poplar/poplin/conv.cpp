@@ -120,6 +120,8 @@ void figures(Case &c) {
   c.note("update_flops", static_cast<double>(poplin::getWuFlops(params)));
   c.note("cycles",
          poplin::getFwdPerfectCycleCount(c.graph, params) * c.graph.getTarget().getNumTiles());
+  c.note("update_cycles",
+         poplin::getWuPerfectCycleCount(c.graph, params) * c.graph.getTarget().getNumTiles());
   c.note("input_index", poplin::getInputIndex(0, 1, 2, params));
   c.note("kernel_index", poplin::getKernelIndex(0, 1, 2, params));
   const std::pair<unsigned, unsigned> all(0, static_cast<unsigned>(params.getOutputSize(0)));
@@ -134,6 +136,8 @@ void figures(Case &c) {
   c.note("reported", report.str().find("stride {2,2}") != std::string::npos);
   poplin::PlanningCache cache;
   const OptionFlags flags;
+  poplin::preplanConvolutions(
+      c.graph, {poplin::ConvPlanParams(&c.graph.getTarget(), params, &flags)}, cache);
   poplin::preplan({poplin::ConvPlanParams(&c.graph.getTarget(), params, &flags)}, {}, cache);
   c.note("bytes", static_cast<double>(poplin::reportPlanEstimatedCosts(c.graph, params).memory));
 }

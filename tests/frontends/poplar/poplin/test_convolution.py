@@ -233,6 +233,7 @@ def test_figures_count_products_and_meetings(run: Run) -> None:
     products = 2 * 3 * 4 * (4 * 3 - 1) ** 2
     assert results["flops"] == results["backward_flops"] == results["update_flops"] == 2 * products
     assert results["cycles"] == pytest.approx(products / 16)  # of a Mk2 chip, in float
+    assert results["update_cycles"] == results["cycles"]
     assert results["input_index"] == 3  # output 1 begins at 2, one of which is padding
     assert results["kernel_index"] == 1
     assert results["inputs_end"] == 4

@@ -338,6 +338,31 @@ inline void addSlices(harness::Functions &f) {
     const Tensor looked = popops::multiSlice(a.graph, t, offsets, {0}, {1}, a.prog, plan, {});
     return poplar::concat({t.flatten(), like.flatten(), looked.flatten()});
   };
+  // Variables for inputs, each filled with its number.
+  f["createdInputs"] = [](Arguments &a) {
+    const poplar::Type type = poplar::FLOAT;
+    const std::vector<std::size_t> shape = {6, 4};
+    const popops::SlicePlan plan = popops::embedding::plan(a.graph, type, 2, 6, 4, {3}, {});
+    const Tensor slice = a.graph.addVariable(type, {1, 4});
+    poputil::mapTensorLinearly(a.graph, slice);
+    const std::vector<Tensor> inputs = {
+        popops::createGatherInput(a.graph, type, shape, 0),
+        popops::createGatherInput(a.graph, type, shape, shape, {0}),
+        popops::createTopKInput(a.graph, type, shape,
+                                popops::TopKParams(2, true, popops::SortOrder::NONE)),
+        popops::createNormaliseImageInput(a.graph, type, {2, 3, 3}),
+        popops::createSliceableTensorFromSlice(a.graph, slice, {0}, {6}),
+        popops::createGroupedSliceableTensor(a.graph, type, 2, shape, {0}, {1}, plan, {}),
+        popops::createGroupedSliceTensor(a.graph, type, 2, shape, {0}, {1}, 3, plan, {})};
+    std::vector<Tensor> flat;
+    for (const Tensor &input : inputs) {
+      popops::fill(a.graph, input, a.prog, static_cast<float>(flat.size()));
+      flat.push_back(input.flatten());
+    }
+    popops::createGroupedIndicesTensor(a.graph, 2, {0}, 3, plan, {});
+    a.graph.setTileMapping(slice, popops::getSliceMapping(a.graph, inputs[4], {0}, {1}));
+    return poplar::concat(flat);
+  };
   f["gather"] = [](Arguments &a) {
     const Tensor t = a.tensor(), indices = a.tensor();
     return popops::gather(a.graph, t, indices, a.natural(), a.prog, popops::GatherParams());
@@ -438,6 +463,11 @@ inline void addLoopsAndViews(harness::Functions &f) {
       return body;
     }));
     return Tensor();
+  };
+  f["addForLoopCounterVertex"] = [](Arguments &a) {
+    const Tensor count = a.tensor(), limit = a.tensor();
+    const int step = static_cast<int>(a.number());
+    return popops::addForLoopCounterVertex(a.graph, count, limit, step, 0, a.prog, {});
   };
   f["countedForLoop"] = [](Arguments &a) {
     const Tensor sum = a.tensor(), count = a.tensor(), limit = a.tensor();

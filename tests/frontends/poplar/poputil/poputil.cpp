@@ -165,6 +165,23 @@ void addSplits(harness::Functions &f) {
 
 void addTensors(harness::Functions &f) {
   f["duplicate"] = [](Arguments &a) { return poputil::duplicate(a.graph, a.tensor(), a.prog); };
+  // Copies to the first IPU and to a part of the graph, {4, shape...}.
+  f["copiesToIpu"] = [](Arguments &a) {
+    const Tensor t = a.tensor();
+    poplar::Graph part = a.graph.createVirtualGraph(0, 2);
+    Tensor from, to;
+    const Tensor other = poputil::createIpuCopy(a.graph, t, 0, from, to);
+    const Tensor clone = poputil::cloneToIpu(a.graph, t, 0);
+    const Tensor inside = poputil::cloneToGraph(a.graph, part, t);
+    a.prog.add(poplar::program::Copy(from, to));
+    a.prog.add(poplar::program::Copy(t, clone));
+    a.prog.add(poplar::program::Copy(t, inside));
+    const Tensor copy = poputil::copyToIpu(a.graph, t, a.prog, 0);
+    const auto mapping = poputil::calcLinearTileMappingAndNewOffset(a.graph, copy, 1);
+    a.graph.setTileMapping(copy, mapping.first);
+    return poplar::concat(
+        {other.expand({0}), clone.expand({0}), inside.expand({0}), copy.expand({0})});
+  };
   f["cloneN"] = [](Arguments &a) {
     const Tensor t = a.tensor();
     return poputil::cloneN(a.graph, t, a.natural());

@@ -75,6 +75,11 @@ def counted_loops(session: Session) -> None:
         total, count, end = (session.tensor(np.array([n], I32)) for n in (0, 0, limit))
         session.call("countedForLoop", total, count, end, begin, step, result=False)
         session.expect(total, np.array([sum(range(begin, limit, step))], I32))
+    count, limit = session.tensor(np.array([2], I32)), session.tensor(np.array([8], I32))
+    for expected in (True, False):
+        goes_on = session.call("addForLoopCounterVertex", count, limit, 3)
+        session.expect(goes_on, np.array(expected))
+    session.expect(count, np.array([8], I32))
 
 
 @CASES.add

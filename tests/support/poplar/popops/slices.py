@@ -60,6 +60,8 @@ def sliceable_tensors_have_all_elements(session: Session) -> None:
     table[0] = 2
     expected = np.concatenate([table.ravel(), np.full(15, 3, F32), np.full(15, 2, F32)])
     session.expect(session.call("createSliceTensors"), expected)
+    counts = [24, 24, 24, 18, 24, 48, 2 * 3 * 4]
+    session.expect(session.call("createdInputs"), np.repeat(np.arange(7, dtype=F32), counts))
 
 
 @CASES.add
