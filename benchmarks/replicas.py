@@ -13,7 +13,8 @@ It prints a line for each figure, with its bound:
 * bert: peak memory of a step of a model as large as BERT-Base, 16 replicas with a sample of 128
   tokens each.
 * scan: a loop of 200 steps of an MLP on one replica over `lax.scan` in JAX, which need not be
-  installed (`--jax-python` names the interpreter of another environment that has it).
+  installed (`--jax-python` names the interpreter of another environment that has it). Both use two
+  threads for matrix products, so a busy core makes the ratio worthless.
 
 Each model and number of replicas has a process of its own. Its peak memory comes from
 `getrusage`. A process that takes more than `--limit` is ended, and its figure is "does not fit".

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/products.h"
 #include "tensorflow/core/common_runtime/executor.h"
 #include "tensorflow/core/common_runtime/executor_factory.h"
 #include "tensorflow/core/common_runtime/local_executor_params.h"
@@ -58,6 +59,13 @@ class OneThreadExecutorFactory : public tensorflow::ExecutorFactory {
     auto device = std::make_shared<OneThreadDevice>(params.device);
     tensorflow::LocalExecutorParams changed = params;
     changed.device = device->device();
+    if (params.device->tensorflow_cpu_worker_threads()->num_threads > 1) {
+      changed.create_kernel = [params, version = graph.versions().producer()](
+                                  const std::shared_ptr<const tensorflow::NodeProperties>& node,
+                                  OpKernel** kernel) {
+        return CreateSplitKernel(params, version, node, kernel);
+      };
+    }
     // The executor keeps this until its end, and the device with it.
     changed.delete_kernel = [device, original = params.delete_kernel](OpKernel* kernel) {
       original(kernel);

@@ -9,7 +9,8 @@ namespace tensorflow_ipu {
 // The executor type of these programs, for the instantiation of a function. It is TensorFlow's
 // executor with a CPU device that has no thread pool: where a kernel would split its work, one
 // thread does all parts. Kernels still see as many threads as there are, so they split their work
-// as ever, and results have the same bits.
+// as ever, and results have the same bits. Large matrix products have a second thread
+// (engine/products.h).
 inline constexpr char kOneThreadExecutor[] = "IPU_ONE_THREAD";
 
 // Whether the compiler has marked the program, and it has one replica: replicas run at the same

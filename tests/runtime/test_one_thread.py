@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.api import loops
+from tensorflow_ipu.api.config import IPUConfig
 from tensorflow_ipu.api.utils import reset_ipu_seed
 from tensorflow_ipu.compiler import requests
 from tensorflow_ipu.compiler.analysis import small_ops
@@ -157,7 +160,62 @@ def _feeds(generator: np.random.Generator) -> list[np.ndarray]:
     return [total.numpy(), outfeed.dequeue().numpy()]
 
 
-@pytest.mark.parametrize("run", [_train, _mixed, _random_program, _feeds])
+def _products(generator: np.random.Generator) -> list[np.ndarray]:
+    """Multiplies operands of which both, one or none are transposed, in aligned and odd shapes."""
+    shapes = [(32, 784, 256), (33, 500, 301), (256, 64, 64), (2, 1000, 1000), (300, 8, 700)]
+    operands, transposed = [], []
+    for m, k, n in shapes:
+        for a, b in itertools.product([False, True], repeat=2):
+            operands.append(_random(generator, *((k, m) if a else (m, k))))
+            operands.append(_random(generator, *((n, k) if b else (k, n))))
+            operands.append(_random(generator, n))
+            transposed.append((a, b))
+    strategy = ipu_strategy.IPUStrategy()
+    with strategy.scope():
+
+        @tf.function(jit_compile=True)
+        def program(*operands: tf.Tensor) -> list[tf.Tensor]:
+            sums = [tf.zeros(s[::2]) for s in shapes for _ in range(4)]
+            for _ in tf.range(3):
+                products = []
+                for i, (a, b) in enumerate(transposed):
+                    left, right, bias = operands[3 * i : 3 * i + 3]
+                    product = tf.matmul(left, right, a, b)
+                    products.append(product if a else tf.nn.relu(product + bias))
+                sums = [x + y for x, y in zip(sums, products)]
+            return sums
+
+        return [value.numpy() for value in strategy.run(program, tuple(operands))]
+
+
+def _at_once(generator: np.random.Generator) -> list[np.ndarray]:
+    """Runs the same loop on two devices at the same time."""
+    config = IPUConfig()
+    config.auto_select_ipus = [1, 1]
+    config.configure_ipu_system()
+    x, weights = _random(generator, 64, 500), _random(generator, 500, 500)
+    results: dict[int, np.ndarray] = {}
+
+    def run(ordinal: int) -> None:
+        with tf.device(f"/device:IPU:{ordinal}"):
+
+            @tf.function(jit_compile=True)
+            def program(x: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+                for _ in tf.range(100):
+                    x = tf.tanh(x @ weights)
+                return x
+
+            results[ordinal] = program(x, weights).numpy()
+
+    threads = [threading.Thread(target=run, args=(ordinal,)) for ordinal in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [results[0], results[1]]
+
+
+@pytest.mark.parametrize("run", [_train, _mixed, _random_program, _feeds, _products, _at_once])
 def test_bits_equal_several_threads(
     run: Run, monkeypatch: pytest.MonkeyPatch, replies: list[bool]
 ) -> None:
