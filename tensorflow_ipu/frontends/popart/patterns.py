@@ -66,7 +66,7 @@ EXCLUDED_PATTERNS = "__exclude_patterns"
 
 
 class Patterns(_Switches):
-    """The enabled patterns. Only those of libraries change results."""
+    """The enabled patterns. Only patterns of libraries change results."""
 
     def __init__(self, arg0: PatternsLevel | Iterable[str] = PatternsLevel.Default) -> None:
         """Takes a level, or the patterns that are on.
@@ -140,7 +140,7 @@ class Patterns(_Switches):
 
     @staticmethod
     def getAllPreAliasPatternNames() -> list[str]:
-        """Returns the names of the patterns, those of loaded libraries among them."""
+        """Returns the names of all patterns, also of loaded libraries."""
         return [*ALL, *ops.patterns()]
 
     @property

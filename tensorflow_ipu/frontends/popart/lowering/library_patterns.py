@@ -63,7 +63,7 @@ def transforms_of(settings: Mapping[str, Any]) -> dict[str, list[str]]:
 
 @dataclasses.dataclass(frozen=True)
 class Rewriting:
-    """What rewrites a model.
+    """Patterns and transforms of a session that rewrite its model.
 
     Attributes:
         patterns: Names of the patterns that are on.
@@ -227,7 +227,7 @@ class _Mirror:
 
 
 def _set(node: onnx.NodeProto, name: str, value: int | None) -> None:
-    """Gives a node an attribute, in place of the one that it has."""
+    """Sets an attribute of a node, which may have another value of it."""
     if value is None:
         return
     for attribute in node.attribute:
