@@ -69,8 +69,10 @@ NOT_WITH_thread := --ignore=tests/runtime/test_interpreter.py \
 demo: $(VENV)/.with-examples native
 	$(PYTHON) examples/digits.py --reports build/reports
 
+# Bytecode is kept even where the environment says otherwise: hundreds of processes import the package,
+# and each worker compiles all tests.
 test: $(VENV)/.with-test $(VENV)/.with-docs native
-	$(VENV)/bin/pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+	PYTHONDONTWRITEBYTECODE= $(VENV)/bin/pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 stress: $(VENV)/.with-test native
 	$(VENV)/bin/pytest tests/stress --large --stress-fits 20 --stress-iterations 5000 --stress-programs 200 $(PYTEST_ARGS)
