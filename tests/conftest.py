@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.processes import forks
+
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -126,19 +128,69 @@ def _run_python(
     Returns:
         The process, with `stdout` and `stderr` as text.
     """
-    variables = {**os.environ, "TF_USE_LEGACY_KERAS": None, **(env or {})}
-    process = subprocess.run(
+    return _successful(_started(code, args, _environment(env), cwd, timeout, options))
+
+
+def _started(
+    code: str,
+    args: Sequence[str],
+    env: Mapping[str, str],
+    cwd: Path | None,
+    timeout: float,
+    options: Sequence[str] = (),
+) -> subprocess.CompletedProcess[str]:
+    """Runs code in a new Python process."""
+    return subprocess.run(
         [sys.executable, *options, "-c", code, *args],
-        env={name: value for name, value in variables.items() if value is not None},
+        env=env,
         cwd=cwd,
         timeout=timeout,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def _environment(changes: Mapping[str, str | None] | None) -> dict[str, str]:
+    """Returns the environment of a new process."""
+    variables = {**os.environ, "TF_USE_LEGACY_KERAS": None, **(changes or {})}
+    return {name: value for name, value in variables.items() if value is not None}
+
+
+def _successful(process: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    """Returns a process, and asserts that it has succeeded."""
     output = f"--- stdout\n{process.stdout}\n--- stderr\n{process.stderr}"
     assert process.returncode == 0, f"exit code {process.returncode}\n{output}"
     return process
+
+
+@pytest.fixture(scope="session")
+def run_program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunPython]:
+    """Yields a function that runs code in a process of its own that has imported TensorFlow.
+
+    For programs whose start-up is not what the test is about: each is a fork of one process, as
+    importing TensorFlow takes longer than most of them. `run_python` starts processes from nothing.
+    With `check=False` a program may fail. Tests that use this get the mark `process`.
+    """
+    modules = ("tensorflow.python.ipu", "sklearn.datasets")
+    served = forks.Forks(modules, _environment(None), tmp_path_factory.mktemp("forks"))
+    # ThreadSanitizer ends a fork of a process with threads when it starts one.
+    run = _started if "TSAN_OPTIONS" in os.environ else served.run
+
+    def run_in_fork(
+        code: str,
+        *,
+        args: Sequence[str] = (),
+        env: Mapping[str, str | None] | None = None,
+        cwd: Path | None = None,
+        timeout: float = 300,
+        check: bool = True,
+    ) -> subprocess.CompletedProcess[str]:
+        process = run(code, args, _environment(env), cwd, timeout)
+        return _successful(process) if check else process
+
+    yield run_in_fork
+    served.close()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -148,5 +200,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=large)
         items[:] = [item for item in items if item not in large]
     for item in items:
-        if "run_python" in getattr(item, "fixturenames", ()):
+        if not {"run_program", "run_python"}.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.process)

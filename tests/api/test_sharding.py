@@ -392,6 +392,6 @@ print(sharding.get_sharding(graph.get_operation_by_name("gradient_tape/mul")))
 """
 
 
-def test_tapes_follow_shards_without_other_ipu_ops(run_python: Any) -> None:
-    lines = run_python(_TAPES_ALONE).stdout.splitlines()
+def test_tapes_follow_shards_without_other_ipu_ops(run_program: Any) -> None:
+    lines = run_program(_TAPES_ALONE).stdout.splitlines()
     assert lines[-2:] == ["[1] [2] [1]", "None"]

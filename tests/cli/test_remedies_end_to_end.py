@@ -45,7 +45,7 @@ print("COMPILED", json.dumps([program.plan.fits, program.plan.fullest.worst_byte
 """
 
 
-def _run(run_python, edits, engine=None):
+def _run(run_program, edits, engine=None):
     env = {
         "EDITS": json.dumps(edits),
         "TF_POPLAR_FLAGS": "--use_ipu_model --capacity_policy=raise",
@@ -53,7 +53,7 @@ def _run(run_python, edits, engine=None):
     }
     if engine:
         env["POPLAR_ENGINE_OPTIONS"] = json.dumps(engine)
-    return run_python(_PROGRAM, env=env).stdout
+    return run_program(_PROGRAM, env=env).stdout
 
 
 def _edits(steps):
@@ -73,9 +73,9 @@ def _edits(steps):
     return edits
 
 
-def test_refused_model_fits_when_printed_lines_are_followed(run_python, tmp_path):
+def test_refused_model_fits_when_printed_lines_are_followed(run_program, tmp_path):
     engine = {"autoReport.all": "true", "autoReport.directory": str(tmp_path)}
-    refused = _run(run_python, {}, engine)
+    refused = _run(run_program, {}, engine)
     assert "REFUSED" in refused and "is out of memory on IPU 0" in refused
     (report,) = re.findall(r"The report of the program is in (\S+)\. ", refused)
     assert f"tensorflow-ipu remedies {report}" in refused
@@ -84,7 +84,7 @@ def test_refused_model_fits_when_printed_lines_are_followed(run_python, tmp_path
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
     best = json.loads(done.stdout)["best"]
     assert best["fits"] and best["steps"]
-    compiled = _run(run_python, _edits(best["steps"]))
+    compiled = _run(run_program, _edits(best["steps"]))
     fits, worst = json.loads(compiled.split("COMPILED ")[1])
     assert fits
     assert worst == pytest.approx(best["worst_bytes"], rel=0.02)

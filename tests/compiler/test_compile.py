@@ -249,9 +249,9 @@ with tf.compat.v1.Session() as session:
 
 
 @pytest.mark.process
-def test_pre_compilation_saves_and_gives_zeros(run_python, tmp_path):
+def test_pre_compilation_saves_and_gives_zeros(run_program, tmp_path):
     env = {"TF_POPLAR_FLAGS": f"--executable_cache_path={tmp_path}"}
-    result = run_python(PRE_COMPILE.format(type="PRE_COMPILE"), env=env)
+    result = run_program(PRE_COMPILE.format(type="PRE_COMPILE"), env=env)
     assert result.stdout.splitlines()[-3:] == ["[0.0, 0.0]", "[[0.0, 0.0]]", "[1.0]"]
     names = [path.name for path in tmp_path.iterdir()]
     assert sorted(re.sub("^[0-9a-f]{64}", "", name) for name in names) == [

@@ -19,9 +19,9 @@ print("ANSWER" + json.dumps({{"page": module["render"](), "ops": names}}))
 
 
 @needs_tensorflow("<2.16", "the page counts the ops of TensorFlow 2.15")
-def test_operator_page_is_current_with_each_op_once(run_python):
+def test_operator_page_is_current_with_each_op_once(run_program):
     """In a process of its own, because other tests may have loaded more ops."""
-    output = run_python(RENDER.format(path=str(DOCS / "make_operators.py"))).stdout
+    output = run_program(RENDER.format(path=str(DOCS / "make_operators.py"))).stdout
     answer = json.loads(output.split("ANSWER", 1)[1])
     page = (DOCS / "operators.md").read_text(encoding="utf-8")
     assert page == answer["page"], (

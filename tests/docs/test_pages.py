@@ -41,9 +41,9 @@ DISTRIBUTED = [page for page in SHORT if "--instances" in (DOCS / page).read_tex
 
 @OUTPUTS
 @pytest.mark.parametrize("page", [page for page, _, _ in PAGES])
-def test_the_outputs_are_up_to_date(run_python, page):
+def test_the_outputs_are_up_to_date(run_program, page):
     code = CHECK.format(path=str(DOCS / "make_outputs.py"), page=page)
-    process = run_python(code, timeout=300)
+    process = run_program(code, timeout=300)
     assert "could not transform" not in process.stderr, "AutoGraph has not found all sources"
 
 
@@ -65,20 +65,20 @@ def test_every_picture_is_on_a_page():
 
 
 @OUTPUTS
-def test_outputs_of_short_pages_are_up_to_date(run_python):
-    _check(run_python, [page for page in SHORT if page not in DISTRIBUTED])
+def test_outputs_of_short_pages_are_up_to_date(run_program):
+    _check(run_program, [page for page in SHORT if page not in DISTRIBUTED])
 
 
 @OUTPUTS
 @pytest.mark.large
-def test_outputs_of_pages_with_processes_are_current(run_python):
-    _check(run_python, ["distributed.md", *DISTRIBUTED])
+def test_outputs_of_pages_with_processes_are_current(run_program):
+    _check(run_program, ["distributed.md", *DISTRIBUTED])
 
 
-def _check(run_python, pages):
+def _check(run_program, pages):
     path = str(DOCS / "make_outputs.py")
     code = f"import runpy, sys\nsys.argv = [{path!r}, '--check', *{pages!r}]\n"
-    process = run_python(f"{code}runpy.run_path({path!r}, run_name='__main__')", timeout=600)
+    process = run_program(f"{code}runpy.run_path({path!r}, run_name='__main__')", timeout=600)
     assert "could not transform" not in process.stderr, "AutoGraph has not found all sources"
 
 

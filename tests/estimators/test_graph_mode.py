@@ -42,5 +42,5 @@ assert len(list(estimator.predict(models.dataset))) == 24
 """
 
 
-def test_a_model_of_layers_trains(run_python) -> None:
-    run_python(CODE, cwd=ROOT)
+def test_a_model_of_layers_trains(run_program) -> None:
+    run_program(CODE, cwd=ROOT)

@@ -375,9 +375,9 @@ def test_predicts_without_the_labels_of_the_dataset() -> None:
     np.testing.assert_array_equal([item["labels"] for item in items], pipelines.data(4)[1])
 
 
-def test_predictions_work_with_tensorflow_1_behavior(run_python: Any) -> None:
+def test_predictions_work_with_tensorflow_1_behavior(run_program: Any) -> None:
     """Where pipelines enqueue a single tensor as a list."""
-    output = run_python(_TENSORFLOW_1).stdout
+    output = run_program(_TENSORFLOW_1).stdout
     assert "(8, 2) (2,) 28.0" in output
 
 

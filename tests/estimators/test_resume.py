@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -83,19 +82,13 @@ def train(kind: str, folder: str, killed: bool = False) -> tuple[Any, FirstStep]
     return estimator, first
 
 
-@pytest.mark.process
 @pytest.mark.parametrize("kind", KINDS)
-def test_killed_training_resumes(tmp_path: Path, kind: str) -> None:
+def test_killed_training_resumes(
+    run_program: Callable[..., Any], tmp_path: Path, kind: str
+) -> None:
     iterations, _ = KINDS[kind]
     folder = str(tmp_path / "killed")
-    child = subprocess.run(
-        [sys.executable, "-c", CHILD, kind, folder],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    child = run_program(CHILD, args=[kind, folder], cwd=ROOT, check=False)
     assert child.returncode == -signal.SIGKILL, child.stderr
     saved = (KILLED_AFTER - 1) * iterations
     assert tf.train.latest_checkpoint(folder) == f"{folder}/model.ckpt-{saved}"

@@ -580,9 +580,9 @@ class TestCompileErrors:
 
     @pytest.mark.parametrize("kind", ["host", "unhashable", "hashable"])
     def test_pre_compilation_takes_hashable_ops_only(
-        self, run_python, host, precompiled, kind, tmp_path
+        self, run_program, host, precompiled, kind, tmp_path
     ):
-        run_python(
+        run_program(
             PRE_COMPILE,
             args=[host if kind == "host" else precompiled, kind],
             env={"TF_POPLAR_FLAGS": f"--executable_cache_path={tmp_path}"},

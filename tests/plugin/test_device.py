@@ -367,8 +367,8 @@ class TestChecks:
         with tf.device(CPU), pytest.raises(tf.errors.InvalidArgumentError, match="bad"):
             tf.debugging.check_numerics(tf.constant([np.nan, 1.0]), "bad")
 
-    def test_the_first_is_said(self, run_python: Callable[..., Any]) -> None:
-        process = run_python(
+    def test_the_first_is_said(self, run_program: Callable[..., Any]) -> None:
+        process = run_program(
             "import tensorflow as tf\n"
             "with tf.device('/device:IPU:0'):\n"
             "    tf.debugging.check_numerics(tf.constant([1.0]), 'first')\n"

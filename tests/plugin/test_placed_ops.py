@@ -362,7 +362,7 @@ def test_of_resources_of_a_function_programs_have_variables() -> None:
 
 
 def test_without_a_configuration_the_host_runs_them(
-    run_python: Callable[..., Any],
+    run_program: Callable[..., Any],
 ) -> None:
     code = """
 import tensorflow as tf
@@ -372,7 +372,7 @@ with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         y = x * 2
     print(session.run(y, {x: [1, 2]}))
 """
-    assert "[2. 4.]" in run_python(code).stdout
+    assert "[2. 4.]" in run_program(code).stdout
 
 
 @pytest.mark.lifetimes

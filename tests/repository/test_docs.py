@@ -35,7 +35,7 @@ def test_files_that_a_page_names_exist(page):
     assert not missing
 
 
-def test_programs_of_the_readme_print_what_they_say(run_python, tmp_path):
+def test_programs_of_the_readme_print_what_they_say(run_program, tmp_path):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     programs = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     expected = [re.search(r"^ *print\(.*\)  # (.+)$", each, re.MULTILINE)[1] for each in programs]
@@ -43,6 +43,6 @@ def test_programs_of_the_readme_print_what_they_say(run_python, tmp_path):
     for number, program in enumerate(programs):
         (tmp_path / f"program{number}.py").write_text(program, encoding="utf-8")
     imports = "; ".join(f"import program{number}" for number in range(len(programs)))
-    output = run_python(imports, cwd=tmp_path).stdout
+    output = run_program(imports, cwd=tmp_path).stdout
     assert "simulated Mk2" in output
     assert [line for line in output.splitlines() if line in expected] == expected

@@ -249,7 +249,7 @@ embedded_runtime.embedded_runtime_call([x], context)
 """
 
 
-def test_applications_run_in_a_process_without_the_model(run_python: Any, tmp_path: Path) -> None:
+def test_applications_run_in_a_process_without_the_model(run_program: Any, tmp_path: Path) -> None:
     with tf.Graph().as_default(), tf1.Session() as session:
         source, sink = infeed((1, 2)), IPUOutfeedQueue()
 
@@ -270,5 +270,5 @@ def test_applications_run_in_a_process_without_the_model(run_python: Any, tmp_pa
             )
         session.run(tf1.global_variables_initializer())
         session.run(path)
-    process = run_python(_ELSEWHERE, args=[str(tmp_path / "x.poplar_exec")], cwd=tmp_path)
+    process = run_program(_ELSEWHERE, args=[str(tmp_path / "x.poplar_exec")], cwd=tmp_path)
     assert process.stdout.split() == ["[", "7.", "10.]"] * 3

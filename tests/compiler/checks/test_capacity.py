@@ -253,9 +253,9 @@ print("said", said, "planned", plan.fullest.worst_bytes)
 """
 
 
-def test_first_remedy_fits_model_three_times_too_big(run_python):
+def test_first_remedy_fits_model_three_times_too_big(run_program):
     """Weights and momentum of 28 MiB on an IPU of 9.75 MiB; the remedy is taken from the text."""
-    process = run_python(
+    process = run_program(
         _TOO_BIG, env={"TF_POPLAR_FLAGS": "--use_ipu_model", "TF_CPP_MIN_LOG_LEVEL": "3"}
     )
     said, planned = map(int, re.search(r"said (\d+) planned (\d+)", process.stdout).groups())

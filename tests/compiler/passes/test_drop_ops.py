@@ -257,8 +257,8 @@ def test_what_nothing_uses_is_not_mentioned(warnings):
     assert warnings == []
 
 
-def test_checks_added_by_tensorflow_are_named(run_python):
-    process = run_python(
+def test_checks_added_by_tensorflow_are_named(run_program):
+    process = run_program(
         "import tensorflow as tf\n"
         "from tensorflow.python import ipu\n"
         "tf.debugging.enable_check_numerics()\n"

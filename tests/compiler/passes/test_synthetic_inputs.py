@@ -51,8 +51,8 @@ print(weight.numpy().tolist(), int(count))
         ),
     ],
 )
-def test_variables_start_with_the_initializer_in_each_run(run_python, flags, results, kept):
-    process = run_python(_PROGRAM, env={"TF_POPLAR_FLAGS": flags})
+def test_variables_start_with_the_initializer_in_each_run(run_program, flags, results, kept):
+    process = run_program(_PROGRAM, env={"TF_POPLAR_FLAGS": flags})
     assert process.stdout.splitlines() == [*results, kept]
 
 
@@ -111,10 +111,10 @@ with strategy.scope():
 
 
 @pytest.mark.parametrize("initializer", ["random", "uniform", "100"])
-def test_synthetic_indices_are_within_their_range(run_python, initializer):
+def test_synthetic_indices_are_within_their_range(run_program, initializer):
     """Values that are no indices stay."""
     flags = f"--use_synthetic_data --synthetic_data_initializer={initializer}"
-    process = run_python(_PROGRAM_SYNTHETIC_INDICES, env={"TF_POPLAR_FLAGS": flags})
+    process = run_program(_PROGRAM_SYNTHETIC_INDICES, env={"TF_POPLAR_FLAGS": flags})
     number, finite = process.stdout.split()
     # The whole range of float32 has sums beyond it.
     assert finite == "True" or initializer == "uniform"
@@ -142,13 +142,13 @@ with ipu.ipu_strategy.IPUStrategy().scope():
 """
 
 
-def test_a_classifier_trains_on_synthetic_data(run_python):
+def test_a_classifier_trains_on_synthetic_data(run_program):
     flags = "--use_synthetic_data --synthetic_data_initializer=random"
-    process = run_python(_TRAINING, env={"TF_POPLAR_FLAGS": flags})
+    process = run_program(_TRAINING, env={"TF_POPLAR_FLAGS": flags})
     assert process.stdout.split() == ["trained"]
 
 
-def test_indices_of_the_user_are_checked(run_python):
+def test_indices_of_the_user_are_checked(run_program):
     """They are not made up."""
     flags = "--synthetic_data_categories=outfeed --synthetic_data_initializer=random"
     program = """
@@ -161,5 +161,5 @@ try:
 except tf.errors.InvalidArgumentError as error:
     print("is not in [0, 3)" in str(error))
 """
-    process = run_python(program, env={"TF_POPLAR_FLAGS": flags})
+    process = run_program(program, env={"TF_POPLAR_FLAGS": flags})
     assert process.stdout.split() == ["True"]

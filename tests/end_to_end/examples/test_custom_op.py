@@ -16,9 +16,9 @@ runpy.run_path({path!r}, run_name="__main__")
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_results_equal_those_of_tensorflow(run_python, keep, tmp_path):
+def test_results_equal_those_of_tensorflow(run_program, keep, tmp_path):
     arguments = ["--build", str(tmp_path)] if keep else []
-    output = run_python(RUN.format(path=str(PROGRAM)), args=arguments).stdout
+    output = run_program(RUN.format(path=str(PROGRAM)), args=arguments).stdout
     for name in ("value", "gradient of x", "gradient of weight", "codelet expression"):
         assert f"{name}: equal to TensorFlow's" in output
     built = {path.name for path in tmp_path.iterdir()}

@@ -19,9 +19,9 @@ runpy.run_path({path!r}, run_name="__main__")
 
 @pytest.mark.process
 @pytest.mark.parametrize("name", ["digits.py", "digits_graph.py"])
-def test_trains_to_97_percent_and_reports(run_python, name):
+def test_trains_to_97_percent_and_reports(run_program, name):
     code = RUN.format(folder=str(EXAMPLES), path=str(EXAMPLES / name))
-    output = run_python(code, timeout=300).stdout
+    output = run_program(code, timeout=300).stdout
     accuracy = float(re.search(r"test accuracy: ([\d.]+)%", output).group(1))
     assert accuracy >= 97.0
     assert "/device:IPU:0: 1 simulated Mk2" in output

@@ -17,9 +17,9 @@ runpy.run_path({path!r}, run_name="__main__")
 """
 
 
-def _run(run_python, *arguments):
+def _run(run_program, *arguments):
     code = RUN.format(folder=str(EXAMPLES), path=str(EXAMPLES / "keras_digits.py"))
-    return run_python(code, args=arguments, timeout=300).stdout
+    return run_program(code, args=arguments, timeout=300).stdout
 
 
 def _losses(output):
@@ -29,8 +29,8 @@ def _losses(output):
     return [float(loss) for line in lines for loss in pattern.findall(line)]
 
 
-def test_trains_to_97_percent_and_reports(run_python):
-    output = _run(run_python)
+def test_trains_to_97_percent_and_reports(run_program):
+    output = _run(run_program)
     assert "Epoch 10/10" in output
     assert "44/44 [==============================]" in output
     accuracy, predicted = (
@@ -51,8 +51,8 @@ def test_trains_to_97_percent_and_reports(run_python):
     ],
     ids=["replicas", "pipeline", "pipelines"],
 )
-def test_an_epoch_is_alike_on_all_ipus(run_python, arguments, steps, replicas, ipus):
-    output = _run(run_python, "--epochs", "2", *arguments)
+def test_an_epoch_is_alike_on_all_ipus(run_program, arguments, steps, replicas, ipus):
+    output = _run(run_program, "--epochs", "2", *arguments)
     assert f"{steps}/{steps} [==============================]" in output
     assert f"{replicas} replica{'s'[: replicas - 1]} of {ipus} IPU" in output
     assert ("Pipeline Stage" in output) == (ipus == 4)

@@ -16,8 +16,8 @@ runpy.run_path({path!r}, run_name="__main__")
 """
 
 
-def test_learns_and_reports(run_python):
-    output = run_python(RUN.format(path=str(EXAMPLE)), timeout=300).stdout
+def test_learns_and_reports(run_program):
+    output = run_program(RUN.format(path=str(EXAMPLE)), timeout=300).stdout
     accuracy = float(re.search(r"test accuracy: ([\d.]+)%", output).group(1))
     assert accuracy >= 97.0
     assert "val_accuracy" in output

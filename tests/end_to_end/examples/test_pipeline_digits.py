@@ -19,15 +19,15 @@ runpy.run_path({path!r}, run_name="__main__")
 """
 
 
-def _run(run_python, name, *arguments):
+def _run(run_program, name, *arguments):
     code = RUN.format(folder=str(EXAMPLES), path=str(EXAMPLES / name))
-    return run_python(code, args=arguments, timeout=300).stdout
+    return run_program(code, args=arguments, timeout=300).stdout
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_trains_to_97_percent_and_reports(run_python, name, tmp_path):
+def test_trains_to_97_percent_and_reports(run_program, name, tmp_path):
     picture = tmp_path / "schedule.svg"
-    output = _run(run_python, name, "--picture", str(picture))
+    output = _run(run_program, name, "--picture", str(picture))
     accuracy = float(re.search(r"test accuracy: ([\d.]+)%", output).group(1))
     assert accuracy >= 97.0
     assert "replicas: 2, with 4 IPUs each" in output
@@ -42,8 +42,8 @@ def test_trains_to_97_percent_and_reports(run_python, name, tmp_path):
 @pytest.mark.parametrize(
     ("name", "schedule"), list(zip(NAMES, ["Interleaved", "Sequential"])), ids=["TF2", "TF1"]
 )
-def test_options_choose_schedule_and_recomputation(run_python, name, schedule):
-    output = _run(run_python, name, "--launches", "1", "--schedule", schedule, "--recompute")
+def test_options_choose_schedule_and_recomputation(run_program, name, schedule):
+    output = _run(run_program, name, "--launches", "1", "--schedule", schedule, "--recompute")
     assert f"{schedule} training: 4 stages" in output
     assert "recompute" in output
     assert "launches: 1" in output

@@ -28,9 +28,9 @@ LAUNCHES = {
 
 
 # One test, so that the one process does not run on each worker of the suite.
-def test_they_train_to_95_percent_and_report(run_python):
+def test_they_train_to_95_percent_and_report(run_program):
     code = RUN.format(folder=str(EXAMPLES), lines=list(LAUNCHES))
-    printed = run_python(code, timeout=300).stdout
+    printed = run_program(code, timeout=300).stdout
     outputs = dict(part.split("\n", 1) for part in printed.split("run: ")[1:])
     assert list(outputs) == list(LAUNCHES)
     for line, output in outputs.items():

@@ -145,12 +145,12 @@ print(weights())
 """
 
 
-def test_trainings_repeat_after_a_global_seed(run_python: Any) -> None:
-    first, second, third, unseeded = run_python(_TRAININGS, args="010").stdout.splitlines()
+def test_trainings_repeat_after_a_global_seed(run_program: Any) -> None:
+    first, second, third, unseeded = run_program(_TRAININGS, args="010").stdout.splitlines()
     assert first == third
     assert len({first, second, unseeded}) == 3
     # In another process, with other trainings before.
-    assert run_python(_TRAININGS, args="10").stdout.splitlines()[1] == first
+    assert run_program(_TRAININGS, args="10").stdout.splitlines()[1] == first
 
 
 # --- Tests of the Keras layers `Embedding` and `SerialDense` ---

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.support.checkout.repository import ROOT
 from tests.support.models import keras_models
 from tests.support.models.keras_models import BATCH, KINDS, X, Y, state
 
-pytestmark = [*keras_models.KERAS_WARNINGS, pytest.mark.process]
+pytestmark = keras_models.KERAS_WARNINGS
 
 _EPOCHS = 4
 
@@ -83,7 +83,9 @@ def train(folder: Path, form: str, *callbacks: Any) -> tuple[tf.keras.Model, int
 
 
 @pytest.mark.parametrize("form", ["whole", "weights"])
-def test_killed_training_ends_as_one_that_was_not(tmp_path: Path, form: str) -> None:
+def test_killed_training_ends_as_one_that_was_not(
+    run_program: Callable[..., Any], tmp_path: Path, form: str
+) -> None:
     interrupted, straight = tmp_path / "interrupted", tmp_path / "straight"
     interrupted.mkdir()
     straight.mkdir()
@@ -91,14 +93,7 @@ def test_killed_training_ends_as_one_that_was_not(tmp_path: Path, form: str) -> 
         "import sys, pathlib; from tests.keras_layers.models import test_resume as test;"
         "test.train(pathlib.Path(sys.argv[1]), sys.argv[2], test._Kill())"
     )
-    killed = subprocess.run(
-        [sys.executable, "-c", code, str(interrupted), form],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    killed = run_program(code, args=[str(interrupted), form], cwd=ROOT, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert len(_saved(interrupted, form)) == 2
     found, first = train(interrupted, form)
