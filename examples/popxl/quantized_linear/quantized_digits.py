@@ -63,7 +63,7 @@ def quantize(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Net(addons.Module):
-    """Two layers that are trained, around one that is not."""
+    """A network whose middle layer is frozen."""
 
     def __init__(self, weight: np.ndarray) -> None:
         """Takes the weight of the frozen layer."""
