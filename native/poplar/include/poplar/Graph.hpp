@@ -103,7 +103,7 @@ class Graph {
                      const DebugContext &debugContext = {});
   Tensor addVariable(const Type &type, ArrayRef<std::size_t> shape, VariableMappingMethod method,
                      const DebugContext &debugContext = {});
-  /// A variable of QUARTER. Its metadata are kept by nobody: quarters are bits here.
+  /// A variable of QUARTER. It and its clones have the metadata, which casts use.
   Tensor addVariable(const Type &type, const Tensor &metadata, ArrayRef<std::size_t> shape,
                      const DebugContext &debugContext = {});
   Tensor addVariable(const Type &type, const Tensor &metadata, ArrayRef<std::size_t> shape,

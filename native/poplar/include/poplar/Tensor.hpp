@@ -79,7 +79,7 @@ class Tensor {
   std::string getDebugStr() const;
   void dump() const;
   void dumpRegions() const;
-  bool hasMetadata() const { return false; }
+  bool hasMetadata() const;
   Tensor getMetadata() const;
 
   bool operator==(const Tensor &other) const;

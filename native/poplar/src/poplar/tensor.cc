@@ -443,6 +443,8 @@ void Tensor::dumpRegions() const {
   }
 }
 
+bool Tensor::hasMetadata() const { return view_ && core::MetadataOf(*view_) != nullptr; }
+
 Tensor Tensor::getMetadata() const {
   const std::shared_ptr<const View> metadata = view_ ? core::MetadataOf(*view_) : nullptr;
   if (metadata != nullptr) return Access::MakeTensor(metadata);

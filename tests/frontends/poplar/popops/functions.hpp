@@ -115,6 +115,7 @@ inline void addWrites(harness::Functions &f) {
     const Tensor quarters = popops::cast(a.graph, t, poplar::QUARTER, metadata, a.prog);
     const Tensor copy = a.graph.clone(quarters);
     a.prog.add(poplar::program::Copy(quarters, copy));
+    if (!copy.hasMetadata() || t.hasMetadata()) std::abort();
     popops::castWithOutput(a.graph, copy, a.tensor(), a.prog);
     const Tensor again = popops::cast(a.graph, quarters, poplar::QUARTER, other, a.prog);
     a.prog.add(popops::cast(a.graph, again.slice(0, 1), a.tensor().slice(0, 1)));
