@@ -332,6 +332,18 @@ TFIPU_EXPORT char* tfipu_build_user_op(const char* node_def, int64_t size, const
   return CopyText(status.ok() ? text : std::string(status.message()));
 }
 
+// Returns 1 if programs of a custom operation, a serialised NodeDef, have been built in which
+// replicas exchange data.
+TFIPU_EXPORT int tfipu_user_op_exchanges(const char* node_def, int64_t size) {
+  tensorflow::NodeDef node;
+  tensorflow_ipu::UserOp op;
+  return node.ParseFromArray(node_def, static_cast<int>(size)) &&
+                 tensorflow_ipu::LoadUserOp(node, &op).ok() && op.on_poplar &&
+                 tensorflow_ipu::UserProgram::HasExchange(op)
+             ? 1
+             : 0;
+}
+
 // Checks that the library of a custom operation, a serialised NodeDef, has what it needs. With the
 // code 0, returns "hash hashable outputs": what stands for the contents of the library, whether
 // the operation can be compiled for later, and which outputs (with commas) are equal on all

@@ -211,7 +211,10 @@ Status CollectiveRendezvous::Arrive(int replica, int group_size, OpKernelContext
   if (!aborted_.ok()) return aborted_;
   Slot* slot = nullptr;
   const uint64_t index = reached_[replica];
-  TF_RETURN_IF_ERROR(FindSlot(replica, PlaceOf(ctx, ctx->input(0).shape()), &slot));
+  const bool has_inputs = ctx->num_inputs() > 0;
+  const tensorflow::TensorShape shape =
+      has_inputs ? ctx->input(0).shape() : tensorflow::TensorShape();
+  TF_RETURN_IF_ERROR(FindSlot(replica, PlaceOf(ctx, shape), &slot));
   const int number = FirstHere() + replica;
   const int first = number - number % group_size;
   // Those of the group that are in this process.
@@ -294,8 +297,11 @@ std::string CollectiveRendezvous::LabelOf(const Place& place) {
 std::string CollectiveRendezvous::TextOf(const Place& place, const std::string& name) {
   const tensorflow::OpKernel& kernel = *place.kernel;
   const auto op = absl::StripSuffix(kernel.type_string(), "Start");
-  return StrCat("the collective ", name, " (", absl::StripSuffix(op, "OfProduct"), " of ",
-                tensorflow::DataTypeString(kernel.input_type(0)), place.shape.DebugString(), ")");
+  const std::string of = kernel.num_inputs() == 0
+                             ? ""
+                             : StrCat(" of ", tensorflow::DataTypeString(kernel.input_type(0)),
+                                      place.shape.DebugString());
+  return StrCat("the collective ", name, " (", absl::StripSuffix(op, "OfProduct"), of, ")");
 }
 
 // Aborts everything when `ctx` is cancelled. An error in the same replica cancels too, so waiting

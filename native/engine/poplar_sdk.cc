@@ -63,6 +63,7 @@ Status LoadSdk(PoplarSdk* sdk) {
   TF_RETURN_IF_ERROR(Find(library, "poplar_embedding_free", &sdk->free));
   TF_RETURN_IF_ERROR(Find(library, "poplar_embedding_alias", &sdk->alias));
   TF_RETURN_IF_ERROR(Find(library, "poplar_embedding_describe", &sdk->describe));
+  TF_RETURN_IF_ERROR(Find(library, "poplar_embedding_exchanges", &sdk->exchanges));
   TF_RETURN_IF_ERROR(Find(library, "poplar_embedding_instantiate", &sdk->instantiate));
   TF_RETURN_IF_ERROR(Find(library, "poplar_embedding_instance_free", &sdk->free_instance));
   TF_RETURN_IF_ERROR(Find(library, "poplar_embedding_run", &sdk->run));

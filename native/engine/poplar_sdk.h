@@ -19,6 +19,7 @@ struct PoplarSdk {
   poplar_embedding_free_t* free;
   poplar_embedding_alias_t* alias;
   poplar_embedding_describe_t* describe;
+  poplar_embedding_exchanges_t* exchanges;
   poplar_embedding_instantiate_t* instantiate;
   poplar_embedding_instance_free_t* free_instance;
   poplar_embedding_run_t* run;

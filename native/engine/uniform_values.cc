@@ -44,8 +44,13 @@ enum class Kind {
 
 bool IsCollective(const std::string& op) {
   static const auto* names = new Names{
-      "IpuCrossReplicaSum", "IpuReduceScatter", "IpuReplicaBroadcast",
-      "IpuAllGather",       "IpuAllToAll",      "IpuHostEmbeddingUpdate",
+      "IpuCrossReplicaSum",
+      "IpuReduceScatter",
+      "IpuReplicaBroadcast",
+      "IpuAllGather",
+      "IpuAllToAll",
+      "IpuHostEmbeddingUpdate",
+      "IpuPrecompiledUserCollective",
   };
   return names->count(op) > 0;
 }

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <list>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -77,21 +78,27 @@ class CTensors {
   std::vector<poplar_embedding_tensor> tensors_;
 };
 
-// All that a program depends on.
-std::string KeyOf(const UserOp& op, const UserProgram::Shapes& inputs) {
+// All that an operation's programs depend on, besides shapes.
+std::string KeyOf(const UserOp& op) {
   std::vector<std::string> parts = {op.symbol,
                                     op.kind,
                                     op.attributes,
                                     op.name,
                                     op.codelets,
-                                    op.target.chip,
                                     op.codelets_hash,
+                                    op.target.chip,
                                     absl::StrCat(op.target.tiles, " ", op.target.replicas, " ",
                                                  op.InputGradIndex(), " ", op.num_gradients)};
   if (op.library != nullptr) {
     parts.push_back(op.library->path());
     parts.push_back(op.library->hash());
   }
+  return absl::StrJoin(parts, absl::string_view("\0", 1));
+}
+
+// All that a program depends on.
+std::string KeyOf(const UserOp& op, const UserProgram::Shapes& inputs) {
+  std::vector<std::string> parts = {KeyOf(op)};
   for (size_t i = 0; i < inputs.size(); ++i) {
     parts.push_back(tensorflow::DataTypeString(op.input_types[i]));
     parts.push_back(inputs[i].DebugString());
@@ -122,6 +129,16 @@ class Programs {
     return found->second->second;
   }
 
+  // Operations that have had a program with an exchange, for any shapes.
+  void SetExchange(const std::string& operation) {
+    tensorflow::mutex_lock lock(mu_);
+    with_exchange_.insert(operation);
+  }
+  bool HasExchange(const std::string& operation) {
+    tensorflow::mutex_lock lock(mu_);
+    return with_exchange_.count(operation) > 0;
+  }
+
   void Add(const std::string& key, std::shared_ptr<const UserProgram> program) {
     tensorflow::mutex_lock lock(mu_);
     order_.emplace_front(key, std::move(program));
@@ -140,6 +157,7 @@ class Programs {
   tensorflow::mutex building_, mu_;
   Order order_ TF_GUARDED_BY(mu_);
   std::unordered_map<std::string, Order::iterator> by_key_ TF_GUARDED_BY(mu_);
+  std::unordered_set<std::string> with_exchange_ TF_GUARDED_BY(mu_);
 };
 
 // Converts between integers of 64 bits and those that stand for them.
@@ -178,6 +196,7 @@ Status UserProgram::Get(const UserOp& op, const Shapes& inputs,
   *program = programs.Find(key);  // built meanwhile
   if (*program != nullptr) return tensorflow::OkStatus();
   TF_RETURN_IF_ERROR(Build(op, inputs, program));
+  if ((*program)->sdk_->exchanges((*program)->embedding_) != 0) programs.SetExchange(KeyOf(op));
   programs.Add(key, *program);
   return tensorflow::OkStatus();
 }
@@ -229,6 +248,8 @@ Status UserProgram::Build(const UserOp& op, const Shapes& inputs,
   return tensorflow::OkStatus();
 }
 
+bool UserProgram::HasExchange(const UserOp& op) { return Programs::Get().HasExchange(KeyOf(op)); }
+
 UserProgram::~UserProgram() {
   if (embedding_ != nullptr) sdk_->free(embedding_);
 }
@@ -257,28 +278,31 @@ Status UserProgram::MakeState(int replica, std::unique_ptr<State>* state) const 
 
 UserProgram::State::~State() { program_->sdk_->free_instance(instance_); }
 
-Status UserProgram::State::Run(const std::vector<Tensor>& inputs,
-                               const std::vector<Tensor>& outputs) {
+Status UserProgram::State::Run(Tensors inputs, Tensors outputs) {
   std::vector<Tensor> narrow;  // holds what stands for integers of 64 bits
   std::vector<std::pair<Tensor, Tensor>> widened;
   std::vector<const void*> sources;
   std::vector<void*> results;
-  for (const Tensor& output : outputs) {
-    if (IsNarrowed(output.dtype())) {
-      widened.emplace_back(Narrow(output, /*with_values=*/true), output);
-      results.push_back(widened.back().first.data());
-    } else {
-      results.push_back(output.data());
+  for (size_t replica = 0; replica < inputs.size(); ++replica) {
+    const size_t first = results.size();
+    for (const Tensor& output : outputs[replica]) {
+      if (IsNarrowed(output.dtype())) {
+        widened.emplace_back(Narrow(output, /*with_values=*/true), output);
+        results.push_back(widened.back().first.data());
+      } else {
+        results.push_back(output.data());
+      }
     }
-  }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (program_->aliased_output_[i] >= 0) {
-      sources.push_back(results[program_->aliased_output_[i]]);
-    } else if (IsNarrowed(inputs[i].dtype())) {
-      narrow.push_back(Narrow(inputs[i], /*with_values=*/true));
-      sources.push_back(narrow.back().data());
-    } else {
-      sources.push_back(inputs[i].data());
+    for (size_t i = 0; i < inputs[replica].size(); ++i) {
+      const Tensor& input = inputs[replica][i];
+      if (program_->aliased_output_[i] >= 0) {
+        sources.push_back(results[first + program_->aliased_output_[i]]);
+      } else if (IsNarrowed(input.dtype())) {
+        narrow.push_back(Narrow(input, /*with_values=*/true));
+        sources.push_back(narrow.back().data());
+      } else {
+        sources.push_back(input.data());
+      }
     }
   }
   char* error = program_->sdk_->run(instance_, sources.data(), results.data());

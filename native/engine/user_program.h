@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "engine/poplar_sdk.h"
 #include "engine/user_op.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -17,6 +18,8 @@ namespace tensorflow_ipu {
 class UserProgram {
  public:
   using Shapes = std::vector<tensorflow::TensorShape>;
+  // Of each replica that runs.
+  using Tensors = absl::Span<const std::vector<tensorflow::Tensor>>;
 
   // Returns the program of an operation for inputs of these shapes. It is built once in a process:
   // the compiler asks for it, then each kernel.
@@ -31,13 +34,17 @@ class UserProgram {
   // Its memory by tile and cycles, as poplar_embedding_describe has them.
   std::string Describe() const;
 
-  // The variables of the program, on one replica.
+  // Whether a program of an operation has been built, for any shapes, in which replicas exchange
+  // data.
+  static bool HasExchange(const UserOp& op);
+
+  // The variables of the program, on one replica or on all.
   class State {
    public:
     ~State();
-    // Runs the program. Outputs are allocated; one that shares memory with an input is that.
-    tensorflow::Status Run(const std::vector<tensorflow::Tensor>& inputs,
-                           const std::vector<tensorflow::Tensor>& outputs);
+    // Runs the program with the tensors of each replica. Outputs are allocated; one that shares
+    // memory with an input is that.
+    tensorflow::Status Run(Tensors inputs, Tensors outputs);
 
    private:
     friend class UserProgram;
@@ -48,6 +55,7 @@ class UserProgram {
     poplar_embedding_instance* const instance_;
   };
 
+  static constexpr int kAllReplicas = -1;
   tensorflow::Status MakeState(int replica, std::unique_ptr<State>* state) const;
 
  private:

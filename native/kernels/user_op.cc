@@ -13,6 +13,7 @@
 #include "engine/launch_context.h"
 #include "engine/user_program.h"
 #include "include/tensorflow_ipu/custom_op.h"
+#include "kernels/collective_kernel.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -62,29 +63,158 @@ class CTensors {
   std::vector<tensorflow_ipu_tensor> views_;
 };
 
+// A Poplar program with its states: of each replica that its kernel runs for, or one of all.
+// Kernels are shared by replicas that take turns.
+class Program {
+ public:
+  explicit Program(std::shared_ptr<const UserProgram> program) : program_(std::move(program)) {}
+
+  const UserProgram& program() const { return *program_; }
+
+  // Runs for a replica, or for all of them.
+  Status Run(int replica, UserProgram::Tensors inputs, UserProgram::Tensors outputs) {
+    Replica* state = nullptr;
+    {
+      tensorflow::mutex_lock lock(mu_);
+      std::unique_ptr<Replica>& found = replicas_[replica];
+      if (found == nullptr) found = std::make_unique<Replica>();
+      state = found.get();
+    }
+    tensorflow::mutex_lock lock(state->mu);
+    if (state->state == nullptr) TF_RETURN_IF_ERROR(program_->MakeState(replica, &state->state));
+    return state->state->Run(inputs, outputs);
+  }
+
+ private:
+  struct Replica {
+    tensorflow::mutex mu;
+    std::unique_ptr<UserProgram::State> state;
+  };
+
+  const std::shared_ptr<const UserProgram> program_;
+  tensorflow::mutex mu_;
+  std::map<int, std::unique_ptr<Replica>> replicas_ TF_GUARDED_BY(mu_);
+};
+
+// The programs of a kernel, by the shapes of its inputs.
+class Programs {
+ public:
+  // Gives the program for the shapes of the inputs, which is built if there is none.
+  Status Find(const UserOp& op, const std::vector<Tensor>& tensors, Program** program) {
+    UserProgram::Shapes inputs;
+    for (const Tensor& tensor : tensors) inputs.push_back(tensor.shape());
+    tensorflow::mutex_lock lock(mu_);
+    for (const auto& known : programs_) {
+      if (known->program().inputs() == inputs) {
+        *program = known.get();
+        return tensorflow::OkStatus();
+      }
+    }
+    std::shared_ptr<const UserProgram> built;
+    TF_RETURN_IF_ERROR(UserProgram::Get(op, inputs, &built));
+    programs_.push_back(std::make_unique<Program>(std::move(built)));
+    *program = programs_.back().get();
+    return tensorflow::OkStatus();
+  }
+
+ private:
+  tensorflow::mutex mu_;
+  std::vector<std::unique_ptr<Program>> programs_ TF_GUARDED_BY(mu_);
+};
+
+// Makes the outputs of an execution of an operation.
+class OutputMaker {
+ public:
+  OutputMaker(OpKernelContext* ctx, const UserOp& op) : ctx_(*ctx), op_(op) {}
+
+  // One that shares memory with an input takes over that, or else a copy, which then stands for
+  // the input too.
+  Status Make(const std::vector<int32_t>& aliases, std::vector<Tensor>* inputs,
+              std::vector<Tensor>* outputs) {
+    for (int i = 0; i < ctx_.num_outputs(); ++i) {
+      TF_RETURN_IF_ERROR(MakeOne(aliases, i, inputs, outputs));
+    }
+    return tensorflow::OkStatus();
+  }
+
+ private:
+  Status MakeOne(const std::vector<int32_t>& aliases, int index, std::vector<Tensor>* inputs,
+                 std::vector<Tensor>* outputs) {
+    const TensorShape shape = ShapeOf(index);
+    if (op_.is_elementwise && !inputs->empty() && shape != inputs->front().shape()) {
+      return Mismatch("is elementwise", index, shape, 0, inputs->front());
+    }
+    Tensor* output = nullptr;
+    const auto alias = std::find(aliases.begin(), aliases.end(), index);
+    if (alias == aliases.end()) {
+      TF_RETURN_IF_ERROR(ctx_.allocate_output(index, shape, &output));
+      outputs->push_back(*output);
+      return tensorflow::OkStatus();
+    }
+    const int from = static_cast<int>(alias - aliases.begin());
+    Tensor& input = (*inputs)[from];
+    if (input.dtype() != ctx_.expected_output_dtype(index) || input.shape() != shape) {
+      return Mismatch("shares memory", index, shape, from, input);
+    }
+    const void* value = input.data();
+    input = Tensor();  // its buffer can be taken over only if nobody else refers to it
+    TF_RETURN_IF_ERROR(ctx_.forward_input_or_allocate_output({from}, index, shape, &output));
+    if (output->data() != value) std::memcpy(output->data(), value, output->TotalBytes());
+    input = *output;
+    outputs->push_back(*output);
+    return tensorflow::OkStatus();
+  }
+
+  TensorShape ShapeOf(int output) const {
+    if (!op_.is_gradient()) return op_.output_shapes[output];
+    return ctx_.input(op_.first_input() + op_.gradient_inputs[output]).shape();
+  }
+
+  Status Mismatch(const char* what, int output, const TensorShape& shape, int index,
+                  const Tensor& input) const {
+    return tensorflow::errors::InvalidArgument(
+        "The metadata of the custom operation ", ctx_.op_kernel().name(), " says that it ", what,
+        ", but output ", output, " is ",
+        tensorflow::DataTypeString(ctx_.expected_output_dtype(output)), shape.DebugString(),
+        " and input ", index, " is ", tensorflow::DataTypeString(input.dtype()),
+        input.shape().DebugString(), ". Their types and shapes have to be equal.");
+  }
+
+  OpKernelContext& ctx_;
+  const UserOp& op_;
+};
+
+Status CheckOutputShapes(const UserOp& op, int num_outputs) {
+  const size_t shapes = op.output_shapes.size();
+  if (op.is_gradient() || static_cast<int>(shapes) == num_outputs) return tensorflow::OkStatus();
+  return tensorflow::errors::InvalidArgument(
+      "Expected as many output_shapes as output_types. Received: ", shapes, " and ", num_outputs);
+}
+
+std::vector<Tensor> InputsOf(OpKernelContext* ctx) {
+  std::vector<Tensor> inputs;
+  for (int i = 0; i < ctx->num_inputs(); ++i) inputs.push_back(ctx->input(i));
+  return inputs;
+}
+
 class UserOpKernel : public tensorflow::OpKernel {
  public:
   explicit UserOpKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, LoadUserOp(ctx->def(), &op_));
-    const size_t shapes = op_.output_shapes.size();
-    OP_REQUIRES(ctx, op_.is_gradient() || static_cast<int>(shapes) == ctx->num_outputs(),
-                tensorflow::errors::InvalidArgument(
-                    "Expected as many output_shapes as output_types. Received: ", shapes, " and ",
-                    ctx->num_outputs()));
+    OP_REQUIRES_OK(ctx, CheckOutputShapes(op_, ctx->num_outputs()));
   }
 
   void Compute(OpKernelContext* ctx) override {
-    std::vector<Tensor> inputs, outputs;
-    for (int i = 0; i < ctx->num_inputs(); ++i) inputs.push_back(ctx->input(i));
+    std::vector<Tensor> inputs = InputsOf(ctx), outputs;
     Program* program = nullptr;
-    if (op_.on_poplar) OP_REQUIRES_OK(ctx, ProgramFor(inputs, &program));
+    if (op_.on_poplar) OP_REQUIRES_OK(ctx, programs_.Find(op_, inputs, &program));
     const std::vector<int32_t>& aliases =
         program == nullptr ? op_.aliased_output : program->program().aliased_output();
-    for (int i = 0; i < ctx->num_outputs(); ++i) {
-      OP_REQUIRES_OK(ctx, Allocate(ctx, aliases, i, &inputs, &outputs));
-    }
+    OP_REQUIRES_OK(ctx, OutputMaker(ctx, op_).Make(aliases, &inputs, &outputs));
     if (program != nullptr) {
-      OP_REQUIRES_OK(ctx, program->Run(ctx, inputs, outputs));
+      const LaunchContext* launch = LaunchContext::From(ctx);
+      const int replica = launch == nullptr ? 0 : launch->global_replica();
+      OP_REQUIRES_OK(ctx, program->Run(replica, {&inputs, 1}, {&outputs, 1}));
       return;
     }
     try {
@@ -97,108 +227,9 @@ class UserOpKernel : public tensorflow::OpKernel {
   }
 
  private:
-  // A Poplar program with its state on each replica that this kernel runs for. Kernels are shared
-  // by replicas that take turns.
-  class Program {
-   public:
-    explicit Program(std::shared_ptr<const UserProgram> program) : program_(std::move(program)) {}
-
-    const UserProgram& program() const { return *program_; }
-
-    Status Run(OpKernelContext* ctx, const std::vector<Tensor>& inputs,
-               const std::vector<Tensor>& outputs) {
-      const LaunchContext* launch = LaunchContext::From(ctx);
-      const int replica = launch == nullptr ? 0 : launch->replica();
-      Replica* state = nullptr;
-      {
-        tensorflow::mutex_lock lock(mu_);
-        std::unique_ptr<Replica>& found = replicas_[replica];
-        if (found == nullptr) found = std::make_unique<Replica>();
-        state = found.get();
-      }
-      tensorflow::mutex_lock lock(state->mu);
-      if (state->state == nullptr) TF_RETURN_IF_ERROR(program_->MakeState(replica, &state->state));
-      return state->state->Run(inputs, outputs);
-    }
-
-   private:
-    struct Replica {
-      tensorflow::mutex mu;
-      std::unique_ptr<UserProgram::State> state;
-    };
-
-    const std::shared_ptr<const UserProgram> program_;
-    tensorflow::mutex mu_;
-    std::map<int, std::unique_ptr<Replica>> replicas_ TF_GUARDED_BY(mu_);
-  };
-
-  // Gives the program for the shapes of the inputs, which is built if there is none.
-  Status ProgramFor(const std::vector<Tensor>& tensors, Program** program) {
-    UserProgram::Shapes inputs;
-    for (const Tensor& tensor : tensors) inputs.push_back(tensor.shape());
-    tensorflow::mutex_lock lock(mu_);
-    for (const auto& known : programs_) {
-      if (known->program().inputs() == inputs) {
-        *program = known.get();
-        return tensorflow::OkStatus();
-      }
-    }
-    std::shared_ptr<const UserProgram> built;
-    TF_RETURN_IF_ERROR(UserProgram::Get(op_, inputs, &built));
-    programs_.push_back(std::make_unique<Program>(std::move(built)));
-    *program = programs_.back().get();
-    return tensorflow::OkStatus();
-  }
-
-  TensorShape ShapeOfOutput(OpKernelContext* ctx, int output) const {
-    return op_.is_gradient() ? InputOfDerivative(ctx, output) : op_.output_shapes[output];
-  }
-
   Status Failed(const char* what) const {
     return tensorflow::errors::Internal("The custom operation ", name(), " of ",
                                         op_.library->path(), " failed: ", what);
-  }
-
-  // Makes an output. One that shares memory with an input takes over that, or else a copy, which
-  // then stands for the input too.
-  Status Allocate(OpKernelContext* ctx, const std::vector<int32_t>& aliases, int index,
-                  std::vector<Tensor>* inputs, std::vector<Tensor>* outputs) const {
-    const TensorShape shape = ShapeOfOutput(ctx, index);
-    if (op_.is_elementwise && !inputs->empty() && shape != inputs->front().shape()) {
-      return Mismatch("is elementwise", index, shape, 0, inputs->front());
-    }
-    Tensor* output = nullptr;
-    const auto alias = std::find(aliases.begin(), aliases.end(), index);
-    if (alias == aliases.end()) {
-      TF_RETURN_IF_ERROR(ctx->allocate_output(index, shape, &output));
-      outputs->push_back(*output);
-      return tensorflow::OkStatus();
-    }
-    const int from = static_cast<int>(alias - aliases.begin());
-    Tensor& input = (*inputs)[from];
-    if (input.dtype() != output_type(index) || input.shape() != shape) {
-      return Mismatch("shares memory", index, shape, from, input);
-    }
-    const void* value = input.data();
-    input = Tensor();  // its buffer can be taken over only if nobody else refers to it
-    TF_RETURN_IF_ERROR(ctx->forward_input_or_allocate_output({from}, index, shape, &output));
-    if (output->data() != value) std::memcpy(output->data(), value, output->TotalBytes());
-    input = *output;
-    outputs->push_back(*output);
-    return tensorflow::OkStatus();
-  }
-
-  Status Mismatch(const char* what, int output, const TensorShape& shape, int index,
-                  const Tensor& input) const {
-    return tensorflow::errors::InvalidArgument(
-        "The metadata of the custom operation ", name(), " says that it ", what, ", but output ",
-        output, " is ", tensorflow::DataTypeString(output_type(output)), shape.DebugString(),
-        " and input ", index, " is ", tensorflow::DataTypeString(input.dtype()),
-        input.shape().DebugString(), ". Their types and shapes have to be equal.");
-  }
-
-  TensorShape InputOfDerivative(OpKernelContext* ctx, int output) const {
-    return ctx->input(op_.first_input() + op_.gradient_inputs[output]).shape();
   }
 
   Status CallHost(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) const {
@@ -248,8 +279,46 @@ class UserOpKernel : public tensorflow::OpKernel {
   }
 
   UserOp op_;
-  tensorflow::mutex mu_;
-  std::vector<std::unique_ptr<Program>> programs_ TF_GUARDED_BY(mu_);  // by shapes of the inputs
+  Programs programs_;
+};
+
+// A Poplar program in which replicas exchange data: the last one to come runs it for all.
+class UserCollectiveKernel : public CollectiveKernel {
+ public:
+  explicit UserCollectiveKernel(OpKernelConstruction* ctx) : CollectiveKernel(ctx) {
+    OP_REQUIRES_OK(ctx, LoadUserOp(ctx->def(), &op_));
+    OP_REQUIRES_OK(ctx, CheckOutputShapes(op_, ctx->num_outputs()));
+  }
+
+  Status Give(OpKernelContext* member, std::vector<Tensor>* given) const override {
+    for (Tensor& input : InputsOf(member)) given->push_back(std::move(input));
+    return tensorflow::OkStatus();
+  }
+
+  Status Run(Inputs inputs, int /*first*/, Members members) const override {
+    // Kernels differ by the replicas that share them. The first one's has the state.
+    const auto& owner = static_cast<const UserCollectiveKernel&>(members[0]->op_kernel());
+    return owner.RunAll(inputs, members);
+  }
+
+ private:
+  Status RunAll(Inputs all, Members members) const {
+    const size_t each = op_.input_types.size();
+    std::vector<std::vector<Tensor>> inputs, outputs(members.size());
+    for (size_t m = 0; m < members.size(); ++m) {
+      inputs.emplace_back(all.begin() + m * each, all.begin() + (m + 1) * each);
+    }
+    Program* program = nullptr;
+    TF_RETURN_IF_ERROR(programs_.Find(op_, inputs[0], &program));
+    const std::vector<int32_t>& aliases = program->program().aliased_output();
+    for (size_t m = 0; m < members.size(); ++m) {
+      TF_RETURN_IF_ERROR(OutputMaker(members[m], op_).Make(aliases, &inputs[m], &outputs[m]));
+    }
+    return program->Run(UserProgram::kAllReplicas, inputs, outputs);
+  }
+
+  UserOp op_;
+  mutable Programs programs_;
 };
 
 Status UserOpShapes(InferenceContext* c) {
@@ -302,12 +371,15 @@ Status UserOpShapes(InferenceContext* c) {
 USER_OP("IpuCpuUserOperation").Doc("Calls a function of a library on the host.");
 // Poplar programs have three attributes more: a kind that Poplar knows by name (poplar/core/
 // Embedding.hpp), instead of a library; a file of codelets; "chip tiles replicas" to build for.
-USER_OP("IpuPrecompiledUserOp")
-    .Attr("kind: string = ''")
-    .Attr("codelets: string = ''")
-    .Attr("target: string = ''")
-    .Doc("Calls an operation of a precompiled library.");
+#define POPLAR_USER_OP(name) \
+  USER_OP(name).Attr("kind: string = ''").Attr("codelets: string = ''").Attr("target: string = ''")
 
+POPLAR_USER_OP("IpuPrecompiledUserOp").Doc("Calls an operation of a precompiled library.");
+// The compiler makes it of the other one where the program of the library has an exchange.
+POPLAR_USER_OP("IpuPrecompiledUserCollective")
+    .Doc("Calls an operation of a precompiled library in which replicas exchange data.");
+
+#undef POPLAR_USER_OP
 #undef USER_OP
 
 #define REGISTER_USER_OP_KERNEL(name)                                                          \
@@ -317,6 +389,8 @@ USER_OP("IpuPrecompiledUserOp")
 
 REGISTER_USER_OP_KERNEL("IpuCpuUserOperation");
 REGISTER_USER_OP_KERNEL("IpuPrecompiledUserOp");
+REGISTER_KERNEL_BUILDER(Name("IpuPrecompiledUserCollective").Device(tensorflow::DEVICE_CPU),
+                        UserCollectiveKernel);
 
 #undef REGISTER_USER_OP_KERNEL
 

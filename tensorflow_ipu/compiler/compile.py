@@ -139,6 +139,7 @@ TABLE: dict[str, tuple[Step, ...]] = {
     ),
     # The program that the host runs. Listings and plans are of the program without these passes.
     "host": (
+        Pass("user_collectives", user_ops.use_collectives),
         Pass("synthetic_parameters", synthetic_inputs.replace_parameters),
         Pass("synthetic_indices", synthetic_inputs.limit_indices),
         Pass("remote_entries", remote_entries.run),

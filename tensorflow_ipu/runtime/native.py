@@ -111,6 +111,7 @@ _FUNCTIONS = (
         ctypes.POINTER(ctypes.c_int64),
         ctypes.POINTER(ctypes.c_int),
     ),
+    ("tfipu_user_op_exchanges", ctypes.c_int, ctypes.c_char_p, ctypes.c_int64),
     (
         "tfipu_check_user_op",
         ctypes.c_void_p,
@@ -720,6 +721,15 @@ def build_user_op(node_def: bytes, shapes: Sequence[Sequence[int]]) -> str:
         node_def, len(node_def), (ctypes.c_int64 * len(numbers))(*numbers), ctypes.byref(code)
     )
     return _checked_text(text, code.value)
+
+
+def user_op_exchanges(node_def: bytes) -> bool:
+    """Returns whether replicas exchange data in a program that was built of a custom operation.
+
+    Args:
+        node_def: serialised `NodeDef` of the operation.
+    """
+    return bool(load().tfipu_user_op_exchanges(node_def, len(node_def)))
 
 
 def _checked_text(text: int, code: int) -> str:

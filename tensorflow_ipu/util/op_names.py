@@ -144,6 +144,8 @@ class Collective(NamedTuple):
 CROSS_REPLICA_SUM, REDUCE_SCATTER = "IpuCrossReplicaSum", "IpuReduceScatter"
 ALL_GATHER, ALL_TO_ALL = "IpuAllGather", "IpuAllToAll"
 REPLICA_BROADCAST = "IpuReplicaBroadcast"
+#: Operation of a user's library, and one whose program has an exchange between replicas.
+USER_OP, USER_COLLECTIVE = "IpuPrecompiledUserOp", "IpuPrecompiledUserCollective"
 #: All collectives: a replica that comes to one waits for the others, and all come to them in one
 #: order. `FORMULAS` in `costs/chip/collectives.py` has the cost of those on links.
 COLLECTIVES: Mapping[str, Collective] = {
@@ -160,6 +162,8 @@ COLLECTIVES: Mapping[str, Collective] = {
     ALL_TO_ALL: Collective(whole_only=True),
     REPLICA_BROADCAST: Collective("", equalizes=True),
     TABLE_UPDATE: Collective("", on_links=False),  # to the host, in the order of the replicas
+    # Its program has the cost of the exchange.
+    USER_COLLECTIVE: Collective("", on_links=False, whole_only=True),
 }
 #: Collectives that exchange data between IPUs.
 LINK_COLLECTIVES = frozenset(name for name, row in COLLECTIVES.items() if row.on_links)

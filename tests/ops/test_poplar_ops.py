@@ -32,7 +32,7 @@ UPSTREAM = np.array([1.0, 2.0, -1.0, 0.5], np.float32)
 def compiled(source: str, library: Path, *options: str) -> str:
     """Compiles a library as users do; returns its path."""
     command = ["g++", "-std=c++11", "-O0", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    command += [*options, str(SOURCES / source), "-o", str(library), "-lpoplar", "-lpoputil"]
+    command += [str(SOURCES / source), "-o", str(library), *options, "-lpoplar", "-lpoputil"]
     subprocess.run(command, check=True, env={**os.environ, **sdk.variables(os.environ)})
     return str(library)
 
@@ -75,6 +75,18 @@ def product(user_op: Callable[..., list[tf.Tensor]]) -> Callable[..., tf.Tensor]
         return user_op("Build", [x, y], x.shape, **options)[0]
 
     return compute
+
+
+@pytest.fixture(scope="module")
+def exchange(folder: Path) -> Callable[..., list[tf.Tensor]]:
+    """Returns a function that adds an operation in which replicas exchange data."""
+    library = compiled("poplar_exchange.cpp", folder / "libexchange.so", "-lgcl", "-lpopops")
+
+    def add(op_name: str, inputs: list[Any], *shapes: Any) -> list[tf.Tensor]:
+        outs = {"output_types": [tf.float32] * len(shapes), "output_shapes": list(shapes)}
+        return custom_ops.precompiled_user_op(inputs, library, outs=outs, op_name=op_name)
+
+    return add
 
 
 def in_session(function: Callable[..., Any], feeds: list[np.ndarray]) -> Any:
@@ -235,6 +247,95 @@ class TestValues:
         np.testing.assert_array_equal(tf.concat(results, 0), np.arange(40.0) ** 2)
 
 
+class TestExchange:
+    """Programs in which replicas exchange data, compared with NumPy."""
+
+    @pytest.mark.parametrize(("count", "in_session"), [(1, False), (2, True), (4, False)])
+    def test_exchange_equals_numpy(self, exchange, count, in_session):
+        x = replicas.rows(count, [8], seed=1)
+
+        def program():
+            own = replicas.own_row(x)
+            gathered, part = exchange("GatherAndScatter", [own], [count, 8], [8 // count])
+            return {
+                "sum": exchange("Sum", [own], [8])[0],
+                "gathered": gathered,
+                "part": part,
+                "rotated": exchange("Rotate", [own], [8])[0],
+                "indices": exchange("SumOfIndices", [], [])[0],
+                "of_uniform": exchange("AddIndex", [tf.ones([2])], [2])[0],
+            }
+
+        total = np.sum(x, axis=0)
+        expected = {
+            "sum": np.tile(total, [count, 1]),
+            "gathered": np.tile(x, [count, 1, 1]),
+            "part": np.reshape(total, [count, -1]),
+            "rotated": np.roll(x, 1, axis=0),
+            "indices": np.full([count], sum(range(count))),
+            "of_uniform": 1.0 + np.tile(np.arange(count)[:, np.newaxis], [1, 2]),
+        }
+        for name, result in replicas.run(count, program, in_session).items():
+            of_all = np.reshape(result, expected[name].shape)
+            np.testing.assert_allclose(of_all, expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
+
+    @pytest.mark.parametrize("count", [1, 2, 4])
+    def test_loops_repeat_exchanges_and_keep_variables(self, exchange, count):
+        x = replicas.rows(count, [300], seed=1)
+
+        def program():
+            def body(v, total):
+                (rotated,) = exchange("Rotate", [v], [300])
+                return rotated, exchange("Accumulate", [v], [300])[0] + 0.0 * total
+
+            own = replicas.own_row(x)
+            return loops.repeat(3, body, [own, own], use_while_v1=False)
+
+        rotated, total = replicas.run(count, program)
+        np.testing.assert_array_equal(np.reshape(rotated, x.shape), np.roll(x, 3, axis=0))
+        expected = np.tile(3 * np.sum(x, axis=0), [count, 1])
+        np.testing.assert_allclose(np.reshape(total, x.shape), expected, rtol=1e-4, atol=1e-5)
+
+    @pytest.mark.parametrize("count", [1, 2])
+    def test_gradients_are_exchanged(self, exchange, count):
+        x, upstream = replicas.rows(count, [5], seed=1), replicas.rows(count, [5], seed=2)
+
+        def program():
+            own = replicas.own_row(x)
+            (z,) = exchange("Sum", [own], [5])
+            return tf.gradients(z, [own], [replicas.own_row(upstream)])[0]
+
+        result = np.reshape(replicas.run(count, program), x.shape)
+        np.testing.assert_allclose(result, np.tile(upstream.sum(axis=0), [count, 1]), rtol=1e-5)
+
+    def test_eager_exchange_is_with_itself(self, exchange):
+        np.testing.assert_array_equal(exchange("Sum", [tf.constant(X)], [4])[0], X)
+
+    def test_conditions_have_to_be_equal(self, exchange):
+        def program():
+            index = tf.cast(replication_ops.replication_index(), tf.float32)
+            return tf.cond(
+                index > 0.5, lambda: exchange("Sum", [index], [])[0], lambda: tf.identity(index)
+            )
+
+        message = "not replica uniform.*collective .*inside needs all 2 replicas"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            replicas.run(2, program)
+
+    def test_keras_models_exchange_between_replicas(self, exchange):
+        replicas.configure(2)
+        x = np.arange(8, dtype=np.float32).reshape(4, 2) ** 2
+        strategy = ipu_strategy.IPUStrategy()
+        with strategy.scope():
+            layer = tf.keras.layers.Lambda(lambda v: exchange("Sum", [v], [1, 2])[0])
+            model = tf.keras.Sequential([layer])
+            model.build([1, 2])
+            model.compile(steps_per_execution=4)
+            result = model.predict(x, batch_size=1)
+        pairs = np.repeat(x[0::2] + x[1::2], 2, axis=0)
+        np.testing.assert_array_equal(result, pairs)
+
+
 class TestGradients:
     """Derivatives by `<op>_grad`, compared with TensorFlow's of a product."""
 
@@ -343,6 +444,12 @@ class TestMetadata:
         results = custom_ops.precompiled_user_op([X, Y], library, outs=outs, attributes="text")
         np.testing.assert_array_equal(results, [X, Y[::-1]])
 
+    def test_level_5_may_have_metadata_of_4(self, folder):
+        library = compiled("poplar_levels.cpp", folder / "mixed.so", "-DLEVEL=5", "-DAS_4")
+        outs = {"output_types": [tf.float32] * 2, "output_shapes": [[4], [4]]}
+        results = custom_ops.precompiled_user_op([X, Y], library, outs=outs, attributes="text")
+        np.testing.assert_array_equal(results, [X, Y[::-1]])
+
 
 def test_plans_have_the_users_mapping_and_estimates(product):
     """300 elements are on 9 tiles, at most 34 on one, for which the library estimates 134."""
@@ -356,6 +463,24 @@ def test_plans_have_the_users_mapping_and_estimates(product):
     assert (takes["exchange"], takes["vertices"], takes["tiles"]) == (0, 9, 9)
     assert takes["certain"]
     assert takes["codelets"] == ["Product"]
+
+
+@pytest.mark.parametrize("where", ["strategy", "eager"])
+def test_replaced_codelets_are_loaded_again(library, tmp_path, where):
+    """Under their own path, while the former ones are in use."""
+    path = tmp_path / "replaced.gp"
+
+    def multiply(x, y):
+        outs = {"output_types": [tf.float32], "output_shapes": [[4]]}
+        return custom_ops.precompiled_user_op([x, y], library, str(path), outs)
+
+    source = (SOURCES / "poplar_codelets.cpp").read_text()
+    for number, formula in enumerate(["a[i] * b[i]", "a[i] + b[i]"]):
+        changed = tmp_path / f"{number}.cpp"
+        changed.write_text(source.replace("factor * a[i] * b[i]", f"factor * ({formula})"))
+        assert popc.main([str(changed), "-o", str(path)]) == 0
+        (result,) = RUNNERS[where](multiply, [X, Y])
+        np.testing.assert_array_equal(result, [X * Y, X + Y][number])
 
 
 class TestErrors:
@@ -430,27 +555,3 @@ class TestErrors:
         x = tf.zeros([4], tf.bfloat16)
         with pytest.raises(tf.errors.InvalidArgumentError, match="bfloat16.*Cast it"):
             user_op("Same", [x], [4], dtype=tf.bfloat16)
-
-    def test_level_5_may_have_metadata_of_4(self, folder):
-        library = compiled("poplar_levels.cpp", folder / "mixed.so", "-DLEVEL=5", "-DAS_4")
-        outs = {"output_types": [tf.float32] * 2, "output_shapes": [[4], [4]]}
-        results = custom_ops.precompiled_user_op([X, Y], library, outs=outs, attributes="text")
-        np.testing.assert_array_equal(results, [X, Y[::-1]])
-
-
-@pytest.mark.parametrize("where", ["strategy", "eager"])
-def test_replaced_codelets_are_loaded_again(library, tmp_path, where):
-    """Under their own path, while the former ones are in use."""
-    path = tmp_path / "replaced.gp"
-
-    def multiply(x, y):
-        outs = {"output_types": [tf.float32], "output_shapes": [[4]]}
-        return custom_ops.precompiled_user_op([x, y], library, str(path), outs)
-
-    source = (SOURCES / "poplar_codelets.cpp").read_text()
-    for number, formula in enumerate(["a[i] * b[i]", "a[i] + b[i]"]):
-        changed = tmp_path / f"{number}.cpp"
-        changed.write_text(source.replace("factor * a[i] * b[i]", f"factor * ({formula})"))
-        assert popc.main([str(changed), "-o", str(path)]) == 0
-        (result,) = RUNNERS[where](multiply, [X, Y])
-        np.testing.assert_array_equal(result, [X * Y, X + Y][number])

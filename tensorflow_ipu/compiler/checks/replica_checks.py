@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import errors
@@ -15,29 +15,47 @@ from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.passes import user_ops
 from tensorflow_ipu.util import op_names
 
+#: Some nodes.
+Nodes = Callable[[node_def_pb2.NodeDef], bool]
+
 
 def check_uniform(program: Program, target: Target) -> None:
     """Checks that no predicate around a collective depends on the replica index.
+
+    Raises:
+        tf.errors.InvalidArgumentError: Naming the conditional or loop.
+    """
+    check_uniform_around(program, target.replicas, effects.is_collective)
+
+
+def check_uniform_around(program: Program, replicas: int, meets: Nodes) -> None:
+    """Checks that no predicate around some nodes depends on the replica index.
 
     The index is followed through the values of a program, into functions, branches and loops, but
     not through variables. Results of `assume_equal_across_replicas` and of collectives of all
     replicas are equal. If replicas disagree for other reasons, the engine reports it at run time.
 
+    Args:
+        program: the Program.
+        replicas: number of its replicas.
+        meets: which nodes need all replicas.
+
     Raises:
         tf.errors.InvalidArgumentError: Naming the conditional or loop.
     """
-    if target.replicas > 1:
+    if replicas > 1:
         entry = dataflow.entry(program)
-        _Flow(program, target.replicas).run(entry, [False] * len(entry.arguments))
+        _Flow(program, replicas, meets).run(entry, [False] * len(entry.arguments))
 
 
 class _Flow(ReplicaFlow):
     """Dataflow of the replica index; raises if control flow around a collective depends on it."""
 
-    def __init__(self, program: Program, replicas: int) -> None:
+    def __init__(self, program: Program, replicas: int, meets: Nodes) -> None:
         super().__init__(replicas)
         self._program = program
-        self._with_collectives = effects.functions_with_collectives(program)
+        self._meets = meets
+        self._with_collectives = effects.functions_with_collectives(program, meets)
 
     def is_source(self, node: node_def_pb2.NodeDef) -> bool:
         """Returns whether a node gives the index."""
@@ -90,7 +108,7 @@ class _Flow(ReplicaFlow):
         """Returns the name of the first collective in functions or their callees."""
         for name in functions:
             for node in self._program.functions[name].node_def:
-                if effects.is_collective(node):
+                if self._meets(node):
                     return node_tag(node.name, name)
                 called = self._with_collectives.intersection(functions_run_by(self._program, node))
                 if called:

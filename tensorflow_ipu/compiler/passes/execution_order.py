@@ -34,7 +34,9 @@ def order_collectives(program: Program, target: Target) -> None:
     """Chains the collectives of each function into one sequence for all replicas.
 
     Lookups in tables on the host are links too, so that they come before or after an update of the
-    table as in the program; with one replica, lookups and updates are the only links.
+    table as in the program; with one replica, lookups and updates are the only links. So are
+    operations of users' libraries, whose programs may have an exchange between replicas: that is
+    known when they are built.
 
     The links of the chain are collectives, and nodes that run functions with collectives: those
     have chains of their own, and end when these end. The order is a topological one, ties are
@@ -50,7 +52,9 @@ def order_collectives(program: Program, target: Target) -> None:
     def is_link(node: node_def_pb2.NodeDef) -> bool:
         if effects.uses_table(node):
             return True
-        return target.replicas > 1 and effects.is_collective(node)
+        if target.replicas == 1:
+            return False
+        return effects.is_collective(node) or node.op == op_names.USER_OP
 
     running = effects.functions_with_collectives(program, is_link)
     for name in sorted(running):

@@ -1,4 +1,4 @@
-"""Pass: loads the libraries of custom ops, and marks the ops with their contents."""
+"""Passes: load the libraries of custom ops, and make collectives of those with an exchange."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from tensorflow_ipu.compiler.ir.program import Program, node_tag
 from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.runtime import native
 from tensorflow_ipu.runtime.attachment import System
+from tensorflow_ipu.util import op_names
 
 CPU = "IpuCpuUserOperation"
-PRECOMPILED = "IpuPrecompiledUserOp"
+PRECOMPILED = op_names.USER_OP
 # On nodes: outputs that their library says are equal on all replicas.
 REPLICA_IDENTICAL_ATTRIBUTE = "_ipu_replica_identical_outputs"
 
@@ -77,6 +78,30 @@ def takes(node: node_def_pb2.NodeDef, shapes: Sequence[Sequence[int]]) -> str:
         JSON with cycles and bytes; "" for operations that are no Poplar programs.
     """
     return native.build_user_op(node.SerializeToString(), shapes) if node.op == PRECOMPILED else ""
+
+
+def exchanges(node: node_def_pb2.NodeDef) -> bool:
+    """Returns whether a node is a custom operation in whose program replicas exchange data.
+
+    Known after the program has been built, see `takes`.
+
+    Args:
+        node: any node.
+    """
+    return node.op == PRECOMPILED and native.user_op_exchanges(node.SerializeToString())
+
+
+def use_collectives(program: Program, target: Target) -> None:
+    """Makes collectives of the custom operations in whose programs replicas exchange data.
+
+    Before: the programs of the operations have been built, and the operations are part of the order
+    of collectives. After: the last replica to come to such an operation runs it for all.
+    """
+    if target.replicas == 1:
+        return
+    for _, node in program.nodes():
+        if exchanges(node):
+            node.op = op_names.USER_COLLECTIVE
 
 
 def _hash_codelets(node: node_def_pb2.NodeDef) -> None:

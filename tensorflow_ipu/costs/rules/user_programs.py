@@ -22,6 +22,7 @@ from tensorflow_ipu.costs.cost import (
     rules,
 )
 from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.util import op_names
 
 #: The op of TensorFlow that an op of a library is priced as; others as an unknown op.
 _LIKE = {
@@ -84,7 +85,7 @@ def rules_with(price: Price) -> Mapping[str, Rule]:
     def user_program(spec: OpSpec, resources: Resources) -> Cost:
         return _cost(_described(spec), resources, price)
 
-    return rules(user_program, "IpuPrecompiledUserOp", "takes")
+    return rules(user_program, op_names.USER_OP, "takes")
 
 
 def _described(spec: OpSpec) -> Mapping[str, Any]:

@@ -30,6 +30,7 @@ const popart::OperatorIdentifier Negate = {"test.cpp", "NegateInPlace", 1};
 const popart::OperatorIdentifier NegateWeight = {"test.cpp", "NegateWeight", 1};
 const popart::OperatorIdentifier NegateCodes = {"test.cpp", "NegateCodes", 1};
 const popart::OperatorIdentifier Replicas = {"test.cpp", "Replicas", 1};
+const popart::OperatorIdentifier Rotate = {"test.cpp", "Rotate", 1};
 const popart::OperatorIdentifier NoLowering = {"test.cpp", "NoLowering", 1};
 const popart::OperatorIdentifier NoGradient = {"test.cpp", "NoGradient", 1};
 const popart::OperatorIdentifier Fails = {"test.cpp", "Fails", 1};
@@ -436,6 +437,27 @@ class ReplicasOpx : public popart::popx::Opx {
   }
 };
 popart::popx::OpxCreator<ReplicasOpx> replicasOpxCreator(CustomOperators::Replicas);
+
+// --- The tensor of the replica before ---
+
+struct RotateOp : SameShapeOp<RotateOp> {
+  using SameShapeOp::SameShapeOp;
+};
+popart::OpCreator<RotateOp> rotateCreator({{CustomOperators::Rotate, {}}});
+
+class RotateOpx : public popart::popx::Opx {
+ public:
+  using Opx::Opx;
+  void grow(Sequence &program) const final {
+    const Tensor out = graph().clone(getInTensor(0), debugContext("rotated"));
+    const unsigned replicas = graph().getReplicationFactor();
+    std::map<unsigned, unsigned> targets;
+    for (unsigned r = 0; r < replicas; ++r) targets[r] = (r + 1) % replicas;
+    program.add(poplar::program::CrossReplicaCopy(getInTensor(0), out, targets));
+    setOutTensor(0, out);
+  }
+};
+popart::popx::OpxCreator<RotateOpx> rotateOpxCreator(CustomOperators::Rotate);
 
 // --- Ops with mistakes ---
 

@@ -21,7 +21,7 @@ def add(builder, type_, inputs, attributes=None, outputs=1):
     return builder.customOp(type_, 1, "test.cpp", inputs, attributes or {}, outputs)
 
 
-def infer(type_, x, attributes=None, outputs=1, replicas=1):
+def infer(type_, x, attributes=None, outputs=1, replicas=1, data=None):
     """Runs a model of one op of the library; returns its outputs."""
     builder = popart.Builder()
     name = builder.addInputTensor(popart.TensorInfo(x))
@@ -29,7 +29,8 @@ def infer(type_, x, attributes=None, outputs=1, replicas=1):
     options = popart.SessionOptions()
     options.enableReplicatedGraphs = replicas > 1
     options.replicatedGraphCount = replicas
-    data = np.stack([x] * replicas) if replicas > 1 else x
+    if data is None:
+        data = np.stack([x] * replicas) if replicas > 1 else x
     found = popart_models.infer(
         builder.getModelProto(), {name: data}, ids, options=options, ipus=replicas
     )
@@ -148,6 +149,13 @@ def test_maps_keep_their_operands():
 def test_ops_place_their_inputs():
     (y,) = infer("Placed", X)
     np.testing.assert_array_equal(y, np.full_like(X, 7))
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_lowerings_exchange_data_between_replicas(replicas):
+    data = np.stack([r + X for r in range(replicas)])
+    (y,) = infer("Rotate", X, replicas=replicas, data=data)
+    np.testing.assert_array_equal(np.reshape(y, data.shape), np.roll(data, 1, axis=0))
 
 
 def test_training_changes_weights():

@@ -1,5 +1,6 @@
 #include "poplar/core/Embedding.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -302,15 +303,10 @@ bool Fits(const void* buffer, uint64_t bytes) {
   return bytes == 0 || (end - 1) / kPage == (end - 1 + kExternalPadding) / kPage;
 }
 
-// An instance is one replica: it cannot wait for the others.
-void CheckExchange(const ExecutableData& code) {
-  if (code.replicas == 1) return;
-  for (const Instruction& instruction : code.instructions) {
-    if (instruction.op != Op::kMeet && instruction.op != Op::kReplicaCopy) continue;
-    throw graph_replication_error(
-        "The operation exchanges data between replicas, which is not there yet in operations of "
-        "other frameworks. Use their own collectives between two operations.");
-  }
+bool HasMeetings(const ExecutableData& code) {
+  return std::any_of(code.instructions.begin(), code.instructions.end(), [](const Instruction& i) {
+    return i.op == Op::kMeet || i.op == Op::kReplicaCopy;
+  });
 }
 
 std::map<std::string, EmbeddingFactory>& Factories() {
@@ -335,10 +331,21 @@ struct Embedding::Data {
 struct EmbeddingInstance::Data {
   std::shared_ptr<const Embedding::Data> embedding;
   Engine engine;
-  std::vector<std::unique_ptr<Aligned>> copies;  // of slots whose buffers did not fit
+  const size_t replicas;
+  // Of slots whose buffers did not fit, replica by replica.
+  std::vector<std::unique_ptr<Aligned>> copies;
 
-  explicit Data(std::shared_ptr<const Embedding::Data> of, Executable&& executable)
-      : embedding(std::move(of)), engine(std::move(executable)), copies(embedding->slots.size()) {}
+  Data(std::shared_ptr<const Embedding::Data> of, size_t number_of_replicas)
+      : embedding(std::move(of)),
+        engine(ExecutableOf(*embedding)),
+        replicas(number_of_replicas),
+        copies(replicas * embedding->slots.size()) {}
+
+  static Executable ExecutableOf(const Embedding::Data& embedding) {
+    Executable executable;
+    Access::Data(executable) = embedding.code;
+    return executable;
+  }
 };
 
 Embedding::Embedding(const EmbeddingSpec& spec) {
@@ -346,7 +353,6 @@ Embedding::Embedding(const EmbeddingSpec& spec) {
   const Executable executable = builder.Build();
   auto data = std::make_shared<Data>();
   data->code = Access::Data(executable);
-  CheckExchange(*data->code);
   data->slots = builder.slots();
   data->aliases = builder.aliases();
   data->temporary = builder.temporary();
@@ -359,11 +365,17 @@ const std::map<unsigned, unsigned>& Embedding::aliases() const { return data_->a
 
 std::string Embedding::describe() const { return CostsOf(*data_->code, data_->temporary); }
 
+bool Embedding::exchanges() const { return data_->code->replicas > 1 && HasMeetings(*data_->code); }
+
 std::unique_ptr<EmbeddingInstance> Embedding::instantiate(unsigned replica) const {
-  Executable executable;
-  Access::Data(executable) = data_->code;
-  auto data = std::make_unique<EmbeddingInstance::Data>(data_, std::move(executable));
+  auto data = std::make_unique<EmbeddingInstance::Data>(data_, 1);
   LoadWithoutDevice(&data->engine, replica);
+  return std::make_unique<EmbeddingInstance>(std::move(data));
+}
+
+std::unique_ptr<EmbeddingInstance> Embedding::instantiateAll() const {
+  auto data = std::make_unique<EmbeddingInstance::Data>(data_, data_->code->replicas);
+  LoadAllWithoutDevice(&data->engine);
   return std::make_unique<EmbeddingInstance>(std::move(data));
 }
 
@@ -373,26 +385,34 @@ EmbeddingInstance::~EmbeddingInstance() = default;
 void EmbeddingInstance::run(const std::vector<const void*>& inputs,
                             const std::vector<void*>& outputs) {
   const std::vector<Slot>& slots = data_->embedding->slots;
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const Slot& slot = slots[i];
-    void* const buffer =
-        slot.output != kNone ? outputs[slot.output] : const_cast<void*>(inputs[slot.input]);
-    // A shared buffer that the caller has not passed for both: the input keeps its value.
-    if (slot.input != kNone && slot.output != kNone && inputs[slot.input] != buffer) {
-      std::memcpy(buffer, inputs[slot.input], slot.bytes);
+  const size_t num_inputs = inputs.size() / data_->replicas;
+  const size_t num_outputs = outputs.size() / data_->replicas;
+  for (size_t r = 0; r < data_->replicas; ++r) {
+    for (size_t i = 0; i < slots.size(); ++i) {
+      const Slot& slot = slots[i];
+      void* const buffer = slot.output != kNone
+                               ? outputs[r * num_outputs + slot.output]
+                               : const_cast<void*>(inputs[r * num_inputs + slot.input]);
+      // A shared buffer that the caller has not passed for both: the input keeps its value.
+      if (slot.input != kNone && slot.output != kNone &&
+          inputs[r * num_inputs + slot.input] != buffer) {
+        std::memcpy(buffer, inputs[r * num_inputs + slot.input], slot.bytes);
+      }
+      std::unique_ptr<Aligned>& copy = data_->copies[r * slots.size() + i];
+      const bool fits = Fits(buffer, slot.bytes);
+      if (!fits && copy == nullptr) copy = std::make_unique<Aligned>(slot.bytes);
+      if (!fits && slot.input != kNone) std::memcpy(copy->data(), buffer, slot.bytes);
+      BindExternal(&data_->engine, r, i, fits ? buffer : copy->data());
     }
-    std::unique_ptr<Aligned>& copy = data_->copies[i];
-    const bool fits = Fits(buffer, slot.bytes);
-    if (!fits && copy == nullptr) copy = std::make_unique<Aligned>(slot.bytes);
-    if (!fits && slot.input != kNone) std::memcpy(copy->data(), buffer, slot.bytes);
-    BindExternal(&data_->engine, i, fits ? buffer : copy->data());
   }
   data_->engine.run(0);
-  for (size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].output == kNone) continue;
-    void* const buffer = outputs[slots[i].output];
-    if (!Fits(buffer, slots[i].bytes)) {
-      std::memcpy(buffer, data_->copies[i]->data(), slots[i].bytes);
+  for (size_t r = 0; r < data_->replicas; ++r) {
+    for (size_t i = 0; i < slots.size(); ++i) {
+      if (slots[i].output == kNone) continue;
+      void* const buffer = outputs[r * num_outputs + slots[i].output];
+      if (!Fits(buffer, slots[i].bytes)) {
+        std::memcpy(buffer, data_->copies[r * slots.size() + i]->data(), slots[i].bytes);
+      }
     }
   }
 }

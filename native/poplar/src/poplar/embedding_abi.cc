@@ -155,7 +155,7 @@ struct poplar_embedding {
 
 struct poplar_embedding_instance {
   std::unique_ptr<EmbeddingInstance> instance;
-  size_t num_inputs, num_outputs;
+  size_t num_inputs, num_outputs;  // of all its replicas
 };
 
 extern "C" {
@@ -164,6 +164,7 @@ poplar_embedding_make_t poplar_embedding_make;
 poplar_embedding_free_t poplar_embedding_free;
 poplar_embedding_alias_t poplar_embedding_alias;
 poplar_embedding_describe_t poplar_embedding_describe;
+poplar_embedding_exchanges_t poplar_embedding_exchanges;
 poplar_embedding_instantiate_t poplar_embedding_instantiate;
 poplar_embedding_instance_free_t poplar_embedding_instance_free;
 poplar_embedding_run_t poplar_embedding_run;
@@ -190,13 +191,20 @@ char* poplar_embedding_describe(const poplar_embedding* embedding) {
   return strdup(embedding->embedding->describe().c_str());
 }
 
+int32_t poplar_embedding_exchanges(const poplar_embedding* embedding) {
+  return embedding->embedding->exchanges() ? 1 : 0;
+}
+
 poplar_embedding_instance* poplar_embedding_instantiate(const poplar_embedding* embedding,
                                                         int32_t replica, char** error) {
   auto result = std::make_unique<poplar_embedding_instance>();
+  const Embedding& of = *embedding->embedding;
+  const EmbeddingSpec& specification = embedding->specification;
   *error = poplar::core::TextOfError(
-      [&] { result->instance = embedding->embedding->instantiate(replica); });
-  result->num_inputs = embedding->specification.inputs.size();
-  result->num_outputs = embedding->specification.outputs.size();
+      [&] { result->instance = replica < 0 ? of.instantiateAll() : of.instantiate(replica); });
+  const size_t replicas = replica < 0 ? specification.replicas : 1;
+  result->num_inputs = replicas * specification.inputs.size();
+  result->num_outputs = replicas * specification.outputs.size();
   return *error == nullptr ? result.release() : nullptr;
 }
 

@@ -109,8 +109,8 @@ void Load(EngineData* engine) {
       std::memcpy(replica.space().At(code.floating_point_register), &replica.floating_point,
                   sizeof replica.floating_point);
     }
-    replica.kernels.clear();
     replica.statics.assign(code.libraries.size(), {});
+    replica.kernels.clear();
     for (const LibraryOpCode& op : code.library_ops) {
       replica.kernels.push_back(op.collective ? nullptr : MakeKernel(op.spec));
     }
@@ -130,15 +130,16 @@ void LoadWithoutDevice(Engine* engine, unsigned replica) {
   Load(data);
 }
 
-void BindExternal(Engine* engine, size_t external, void* address) {
-  for (Replica& replica : Access::Data(*engine)->replicas) {
-    char*& region = replica.regions[external + 1];
-    if (region == address) continue;
-    region = static_cast<char*>(address);
-    for (const Fixup* fixup : replica.external_fixups[external]) {
-      char* const pointer = replica.space().At(static_cast<int64_t>(fixup->target));
-      std::memcpy(replica.states->data() + fixup->at, &pointer, sizeof pointer);
-    }
+void LoadAllWithoutDevice(Engine* engine) { Load(Access::Data(*engine)); }
+
+void BindExternal(Engine* engine, size_t replica, size_t external, void* address) {
+  Replica& of = Access::Data(*engine)->replicas[replica];
+  char*& region = of.regions[external + 1];
+  if (region == address) return;
+  region = static_cast<char*>(address);
+  for (const Fixup* fixup : of.external_fixups[external]) {
+    char* const pointer = of.space().At(static_cast<int64_t>(fixup->target));
+    std::memcpy(of.states->data() + fixup->at, &pointer, sizeof pointer);
   }
 }
 

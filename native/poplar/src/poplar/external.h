@@ -16,9 +16,12 @@ constexpr size_t kExternalPadding = 16;
 // Loads an engine that runs on no device of the user's, as one replica of its program.
 void LoadWithoutDevice(Engine* engine, unsigned replica = 0);
 
-// Sets the memory of an external variable from the next run on. Pointers of vertices are renewed
-// if it differs from that before.
-void BindExternal(Engine* engine, size_t external, void* address);
+// The same as all replicas of its program.
+void LoadAllWithoutDevice(Engine* engine);
+
+// Sets the memory of an external variable of a loaded replica, by its position, from the next run
+// on. Pointers of vertices are renewed if it differs from that before.
+void BindExternal(Engine* engine, size_t replica, size_t external, void* address);
 
 }  // namespace poplar::core
 

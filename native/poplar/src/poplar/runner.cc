@@ -219,8 +219,8 @@ class Runner {
         try {
           if (traps != 0) ClearFloatStatus();
           for (; v < end; ++v) {
-            if (set_tile != nullptr) set_tile(code.tiles[batch.first + v]);
             if (statics) statics->Enter(code.tiles[batch.first + v]);
+            if (set_tile != nullptr) set_tile(code.tiles[batch.first + v]);
             for (unsigned w = 0; w < workers; ++w) all &= type.run(states + v * batch.stride, w);
             if (traps != 0 && (FloatStatus() & traps) != 0) break;
           }
@@ -412,8 +412,7 @@ void Meet(const EngineData& engine, std::vector<Runner>* runners) {
   const Instruction& i = engine.code->instructions[runners->front().at()];
   if (runners->size() != engine.code->replicas) {
     throw application_runtime_error(
-        "A step of all replicas, such as a collective of gcl, cannot run in an operation that is "
-        "embedded in another framework: each of its replicas runs alone.");
+        "A step of all replicas, such as a collective of gcl, cannot run for one of them alone.");
   }
   if (i.op == Op::kMeet) {
     const LibraryOpCode& op = engine.code->library_ops[i.a];

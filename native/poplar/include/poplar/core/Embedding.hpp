@@ -47,8 +47,8 @@ struct EmbeddingSpec {
   OptionFlags options;
 };
 
-/// The state of an embedded operation on one replica: variables that the program keeps from run to
-/// run. Not for several threads at a time.
+/// The state of an embedded operation on one replica or on all: variables that the program keeps
+/// from run to run. Not for several threads at a time.
 class EmbeddingInstance {
  public:
   struct Data;
@@ -56,11 +56,11 @@ class EmbeddingInstance {
   explicit EmbeddingInstance(std::unique_ptr<Data> data);
   ~EmbeddingInstance();
 
-  /// Runs the operation. Buffers hold the elements in row-major order. Where an output shares
-  /// memory with an input (`Embedding::aliases`) the caller passes one buffer for both, or the
-  /// input is copied to the output's and keeps its value. Nothing is copied where buffers are
-  /// aligned to 64 bytes, and pointers are renewed only where they differ from those of the last
-  /// run.
+  /// Runs the operation. Buffers hold the elements in row-major order; those of each replica follow
+  /// those of the replica before. Where an output shares memory with an input
+  /// (`Embedding::aliases`) the caller passes one buffer for both, or the input is copied to the
+  /// output's and keeps its value. Nothing is copied where buffers are aligned to 64 bytes, and
+  /// pointers are renewed only where they differ from those of the last run.
   void run(const std::vector<const void *> &inputs, const std::vector<void *> &outputs);
 
  private:
@@ -77,8 +77,14 @@ class Embedding {
   explicit Embedding(const EmbeddingSpec &spec);
   ~Embedding();
 
-  /// Makes the state of one replica.
+  /// Whether replicas exchange data in the program, so that it has to run for all at once.
+  bool exchanges() const;
+
+  /// Makes the state of one replica. Its runs fail if the program exchanges data with others.
   std::unique_ptr<EmbeddingInstance> instantiate(unsigned replica = 0) const;
+
+  /// Makes the state of all replicas, which run together.
+  std::unique_ptr<EmbeddingInstance> instantiateAll() const;
 
   /// The output that shares memory with an input, by input: the declared ones, and outputs that are
   /// inputs.

@@ -49,11 +49,14 @@ typedef void poplar_embedding_free_t(poplar_embedding *embedding);
 typedef int32_t poplar_embedding_alias_t(const poplar_embedding *embedding, int32_t input);
 /* What it takes on the chip, as JSON that the caller frees. */
 typedef char *poplar_embedding_describe_t(const poplar_embedding *embedding);
-/* The state of an operation on one replica; not for several threads at a time. */
+/* Whether replicas exchange data in it, so that it has to run for all at once. */
+typedef int32_t poplar_embedding_exchanges_t(const poplar_embedding *embedding);
+/* The state of an operation on one replica, or on all if `replica` is -1; not for several threads
+   at a time. */
 typedef poplar_embedding_instance *poplar_embedding_instantiate_t(const poplar_embedding *embedding,
                                                                   int32_t replica, char **error);
 typedef void poplar_embedding_instance_free_t(poplar_embedding_instance *instance);
-/* Runs it; returns null, or the error. */
+/* Runs it; returns null, or the error. Buffers of all replicas follow each other. */
 typedef char *poplar_embedding_run_t(poplar_embedding_instance *instance, const void *const *inputs,
                                      void *const *outputs);
 /* The command that compiles codelets where TENSORFLOW_IPU_POPC does not name one. */
