@@ -11,9 +11,9 @@
 namespace tensorflow_ipu {
 
 // Returns the names of sums over replicas to which a replica can give the factors of its part
-// instead of the part (kernels/products.h). The part is a product of float32 matrices that nobody
-// else uses, and its factors are much smaller. The bits have to be those of TensorFlow's product,
-// which depend on its shape: so all sizes are known.
+// instead of the part (kernels/product_sums.h). The part is a product of float32 matrices that
+// nobody else uses, and its factors are much smaller. The bits have to be those of TensorFlow's
+// product, which depend on its shape: so all sizes are known.
 std::unordered_set<std::string> FindFactoredSums(
     const tensorflow::Graph& graph, const tensorflow::FunctionLibraryDefinition& library);
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "engine/products.h"
+#include "engine/split_products.h"
 #include "tensorflow/core/common_runtime/executor.h"
 #include "tensorflow/core/common_runtime/executor_factory.h"
 #include "tensorflow/core/common_runtime/local_executor_params.h"

@@ -10,7 +10,7 @@ namespace tensorflow_ipu {
 // executor with a CPU device that has no thread pool: where a kernel would split its work, one
 // thread does all parts. Kernels still see as many threads as there are, so they split their work
 // as ever, and results have the same bits. Large matrix products have a second thread
-// (engine/products.h).
+// (engine/split_products.h).
 inline constexpr char kOneThreadExecutor[] = "IPU_ONE_THREAD";
 
 // Whether the compiler has marked the program, and it has one replica: replicas run at the same

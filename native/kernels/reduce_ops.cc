@@ -8,7 +8,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/types/optional.h"
 #include "kernels/collective_kernel.h"
-#include "kernels/products.h"
+#include "kernels/product_sums.h"
 #include "kernels/reduction.h"
 #include "kernels/split_collective_ops.h"
 #include "tensorflow/core/framework/common_shape_fns.h"

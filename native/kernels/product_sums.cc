@@ -1,4 +1,4 @@
-#include "kernels/products.h"
+#include "kernels/product_sums.h"
 
 #include <algorithm>
 #include <cmath>

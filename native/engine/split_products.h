@@ -1,6 +1,6 @@
 // Matrix products of programs of one thread: a second thread computes half of large ones.
-#ifndef TENSORFLOW_IPU_ENGINE_PRODUCTS_H_
-#define TENSORFLOW_IPU_ENGINE_PRODUCTS_H_
+#ifndef TENSORFLOW_IPU_ENGINE_SPLIT_PRODUCTS_H_
+#define TENSORFLOW_IPU_ENGINE_SPLIT_PRODUCTS_H_
 
 #include <memory>
 
@@ -19,4 +19,4 @@ tensorflow::Status CreateSplitKernel(const tensorflow::LocalExecutorParams& para
 
 }  // namespace tensorflow_ipu
 
-#endif  // TENSORFLOW_IPU_ENGINE_PRODUCTS_H_
+#endif  // TENSORFLOW_IPU_ENGINE_SPLIT_PRODUCTS_H_

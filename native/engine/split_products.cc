@@ -1,4 +1,4 @@
-#include "engine/products.h"
+#include "engine/split_products.h"
 
 #include <atomic>
 #include <chrono>

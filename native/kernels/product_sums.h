@@ -1,6 +1,6 @@
 // Sums of matrix products, which are never made one by one.
-#ifndef TENSORFLOW_IPU_KERNELS_PRODUCTS_H_
-#define TENSORFLOW_IPU_KERNELS_PRODUCTS_H_
+#ifndef TENSORFLOW_IPU_KERNELS_PRODUCT_SUMS_H_
+#define TENSORFLOW_IPU_KERNELS_PRODUCT_SUMS_H_
 
 #include <cstdint>
 
@@ -52,4 +52,4 @@ void AddProducts(const tensorflow::Tensor* before, absl::Span<const PackedProduc
 
 }  // namespace tensorflow_ipu
 
-#endif  // TENSORFLOW_IPU_KERNELS_PRODUCTS_H_
+#endif  // TENSORFLOW_IPU_KERNELS_PRODUCT_SUMS_H_
