@@ -44,7 +44,7 @@ _HOST = """
     IpuMakeRemoteMemory IpuRemoteLoad IpuRemoteStore
     IpuPublish IpuFollow IpuAwaitFollowers IpuHollow
     IpuAllGatherStart IpuCrossReplicaSumStart IpuReduceScatterStart IpuReplicaBroadcastStart
-    IpuCollectiveFinish
+    IpuCrossReplicaSumOfProductStart IpuCollectiveFinish
     """
 
 
