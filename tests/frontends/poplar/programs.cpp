@@ -1,4 +1,5 @@
 // Programs of each kind. The argument chooses one; see test_programs.py.
+#include <unistd.h>
 #include <poplar/DeviceManager.hpp>
 #include <poplar/Engine.hpp>
 #include <poplar/IPUModel.hpp>
@@ -205,6 +206,34 @@ void statics(Setup &s) {
   s.program.add(PrintTensor("second", counts));
 }
 
+// The first vertex waits until another thread runs the last one, which makes a folder.
+void threads(Setup &s) {
+  const std::string folder = "/tmp/poplar_threads_" + std::to_string(getpid());
+  std::stringstream source(
+      "#include <chrono>\n#include <sys/stat.h>\n"
+      "struct Meet : poplar::Vertex { poplar::Output<int> out; unsigned number;"
+      "bool here(const char *path) { struct stat found; return stat(path, &found) == 0; }"
+      "void compute() { const char *path = \"" +
+      folder +
+      "\"; if (number == 2) mkdir(path, 0700);"
+      "const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);"
+      "while (number == 0 && !here(path) && std::chrono::steady_clock::now() < end) {}"
+      "*out = here(path); } };");
+  s.graph.addCodelets(source);
+  Tensor met = s.variable(INT, {128}, "met");
+  ComputeSet cs = s.graph.addComputeSet("threads");
+  for (unsigned v = 0; v < 128; ++v) {
+    const VertexRef vertex = s.graph.addVertex(cs, "Meet", {{"out", met[v]}});
+    s.graph.setInitialValue(vertex["number"], v == 0 ? 0u : v == 127 ? 2u : 1u);
+    s.graph.setTileMapping(vertex, v);
+  }
+  s.program.add(Execute(cs));
+  s.program.add(PrintTensor("met", met.slice(0, 1)));
+  s.run();
+  rmdir(folder.c_str());
+  s.program = Sequence();
+}
+
 void slice_outside(Setup &s) { s.variable(FLOAT, {4}, "a").slice(2, 5); }
 
 void stream_not_connected(Setup &s) {
@@ -248,6 +277,7 @@ int main(int, char **arguments) {
       {"abort", abort_if},
       {"host", host},
       {"statics", statics},
+      {"threads", threads},
       {"unmapped", unmapped},
       {"conflict", conflict},
       {"unconnected", unconnected},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import pytest
@@ -71,6 +72,11 @@ ERRORS = {
 @pytest.mark.parametrize("name", RESULTS)
 def test_programs_print(run_poplar: Callable[..., str], name: str) -> None:
     assert run_poplar("programs.cpp", name) == RESULTS[name]
+
+
+@pytest.mark.skipif(os.cpu_count() == 1, reason="needs two threads")
+def test_vertices_without_static_variables_share_threads(run_poplar: Callable[..., str]) -> None:
+    assert run_poplar("programs.cpp", "threads") == "met: [1]\n"
 
 
 @pytest.mark.parametrize("name", ERRORS)

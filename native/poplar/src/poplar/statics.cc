@@ -17,10 +17,11 @@ bool BeginsWith(const std::string& text, const std::string& beginning) {
 
 // Whether a variable, by its symbol, belongs to popc, the C++ library or the compiler.
 bool IsForeign(const std::string& symbol) {
-  static const char* const kBeginnings[] = {"popc_",      "__",          "completed.",
-                                            "_ZSt",       "_ZNSt",       "_ZGVNSt",
-                                            "_ZN6poplar", "_ZZN6poplar", "_ZGVN6poplar"};
-  return symbol.find("poplar_codelet_table") != std::string::npos ||
+  static const char* const kBeginnings[] = {"__",      "completed.", "_ZSt",        "_ZNSt",
+                                            "_ZGVNSt", "_ZN6poplar", "_ZZN6poplar", "_ZGVN6poplar"};
+  // popc's own have these words in their names, also in namespaces.
+  return symbol.find("popc_") != std::string::npos ||
+         symbol.find("poplar_codelet_table") != std::string::npos ||
          std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
                      [&](const char* beginning) { return BeginsWith(symbol, beginning); });
 }
