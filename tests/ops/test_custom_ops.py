@@ -582,11 +582,16 @@ class TestCompileErrors:
     def test_pre_compilation_takes_hashable_ops_only(
         self, run_program, host, precompiled, kind, tmp_path
     ):
-        run_program(
+        said = run_program(
             PRE_COMPILE,
             args=[host if kind == "host" else precompiled, kind],
             env={"TF_POPLAR_FLAGS": f"--executable_cache_path={tmp_path}"},
-        )
+        ).stdout
+        if kind == "hashable":
+            assert said.endswith("[0.0, 0.0]\n")  # compiled, and not run
+        else:
+            assert "configured for pre-compilation" in said
+            assert "is not hashable" in said
 
 
 PRE_COMPILE = """
@@ -611,12 +616,9 @@ with tf.Graph().as_default():
         launch = ipu_compiler.compile(program, [x])
     with tf.compat.v1.Session() as session:
         try:
-            assert session.run(launch, {x: [1, 2]})[0].tolist() == [0, 0]
-            assert kind == "hashable"
+            print(session.run(launch, {x: [1, 2]})[0].tolist())
         except tf.errors.FailedPreconditionError as error:
-            assert kind != "hashable"
-            assert "configured for pre-compilation" in error.message
-            assert "is not hashable" in error.message
+            print(error.message)
 """
 
 
