@@ -283,6 +283,8 @@ Status UserProgram::State::Run(Tensors inputs, Tensors outputs) {
   std::vector<std::pair<Tensor, Tensor>> widened;
   std::vector<const void*> sources;
   std::vector<void*> results;
+  sources.reserve(inputs.size() * inputs[0].size());
+  results.reserve(outputs.size() * outputs[0].size());
   for (size_t replica = 0; replica < inputs.size(); ++replica) {
     const size_t first = results.size();
     for (const Tensor& output : outputs[replica]) {

@@ -101,15 +101,15 @@ class Programs {
  public:
   // Gives the program for the shapes of the inputs, which is built if there is none.
   Status Find(const UserOp& op, const std::vector<Tensor>& tensors, Program** program) {
-    UserProgram::Shapes inputs;
-    for (const Tensor& tensor : tensors) inputs.push_back(tensor.shape());
     tensorflow::mutex_lock lock(mu_);
     for (const auto& known : programs_) {
-      if (known->program().inputs() == inputs) {
+      if (HasShapes(tensors, known->program().inputs())) {
         *program = known.get();
         return tensorflow::OkStatus();
       }
     }
+    UserProgram::Shapes inputs;
+    for (const Tensor& tensor : tensors) inputs.push_back(tensor.shape());
     std::shared_ptr<const UserProgram> built;
     TF_RETURN_IF_ERROR(UserProgram::Get(op, inputs, &built));
     programs_.push_back(std::make_unique<Program>(std::move(built)));
@@ -118,6 +118,12 @@ class Programs {
   }
 
  private:
+  static bool HasShapes(const std::vector<Tensor>& tensors, const UserProgram::Shapes& shapes) {
+    return std::equal(
+        tensors.begin(), tensors.end(), shapes.begin(), shapes.end(),
+        [](const Tensor& tensor, const TensorShape& shape) { return tensor.shape() == shape; });
+  }
+
   tensorflow::mutex mu_;
   std::vector<std::unique_ptr<Program>> programs_ TF_GUARDED_BY(mu_);
 };
@@ -131,6 +137,7 @@ class OutputMaker {
   // the input too.
   Status Make(const std::vector<int32_t>& aliases, std::vector<Tensor>* inputs,
               std::vector<Tensor>* outputs) {
+    outputs->reserve(ctx_.num_outputs());
     for (int i = 0; i < ctx_.num_outputs(); ++i) {
       TF_RETURN_IF_ERROR(MakeOne(aliases, i, inputs, outputs));
     }
@@ -193,6 +200,7 @@ Status CheckOutputShapes(const UserOp& op, int num_outputs) {
 
 std::vector<Tensor> InputsOf(OpKernelContext* ctx) {
   std::vector<Tensor> inputs;
+  inputs.reserve(ctx->num_inputs());
   for (int i = 0; i < ctx->num_inputs(); ++i) inputs.push_back(ctx->input(i));
   return inputs;
 }

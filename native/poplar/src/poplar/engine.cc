@@ -121,7 +121,7 @@ Engine& Engine::operator=(Engine&&) noexcept = default;
 
 // Files are best effort here: a destructor cannot tell of a full disk.
 Engine::~Engine() {
-  if (data_ == nullptr || !core::WritesProfile(data_->code->options)) return;
+  if (data_ == nullptr || !data_->execution.written) return;
   try {
     core::WriteProfile(*data_->code, data_.get());
   } catch (const std::exception& error) {
@@ -161,10 +161,10 @@ void Engine::run(unsigned program, const std::string& debugName) {
                       ": the engine has " + std::to_string(data_->code->entries.size()) + ".");
   }
   core::RunProgram(data_.get(), program, debugName);
-  const bool reported =
-      core::WritesProfile(data_->code->options) &&
-      data_->execution.number_of_runs <= core::RunsInProfile(data_->code->options);
-  if (reported) core::WriteProfile(*data_->code, data_.get());
+  const core::ExecutionProfile& profile = data_->execution;
+  if (profile.written && profile.number_of_runs <= profile.traced_runs) {
+    core::WriteProfile(*data_->code, data_.get());
+  }
 }
 
 void Engine::run(unsigned program, const std::string& debugName, const RuntimeOptions&) {

@@ -10,6 +10,7 @@
 #include "engine_options.h"
 #include "external.h"
 #include "kernels.h"
+#include "profile.h"
 #include "registers.h"
 
 namespace poplar::core {
@@ -89,6 +90,8 @@ std::unique_ptr<EngineData> MakeEngine(std::shared_ptr<ExecutableData> code) {
   }
   for (const StepProfile& step : code->profile.steps) engine->cycles.push_back(step.Cycles());
   engine->execution.counts.assign(code->profile.steps.size(), 0);
+  engine->execution.written = WritesProfile(code->options);
+  engine->execution.traced_runs = RunsInProfile(code->options);
   engine->code = std::move(code);
   return engine;
 }
@@ -111,6 +114,7 @@ void Load(EngineData* engine) {
     }
     replica.statics.assign(code.libraries.size(), {});
     replica.kernels.clear();
+    replica.places.resize(code.library_ops.size());
     for (const LibraryOpCode& op : code.library_ops) {
       replica.kernels.push_back(op.collective ? nullptr : MakeKernel(op.spec));
     }

@@ -29,6 +29,12 @@ class Memory {
   std::unique_ptr<char, Free> data_;
 };
 
+// Where the arguments of an op of a library are in a run. Its vectors stay, as runs may be short.
+struct Places {
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+};
+
 struct Replica {
   unsigned number;
   std::unique_ptr<Memory> memory, states;
@@ -36,6 +42,7 @@ struct Replica {
   std::vector<std::vector<const Fixup*>> external_fixups;  // of each external variable
   std::vector<Memory> remote;                              // of the remote buffers
   std::vector<std::unique_ptr<Kernel>> kernels;            // of the ops of libraries
+  std::vector<Places> places;                              // of their arguments
   std::vector<StaticsByTile> statics;                      // of the libraries of codelets
 
   uint64_t cycles = 0;          // since the engine was loaded
@@ -58,6 +65,8 @@ struct ExecutionProfile {
   };
 
   bool enabled = true;
+  bool written = false;          // to a file, after each run that is traced
+  uint64_t traced_runs = 0;      // the first ones
   std::vector<uint64_t> counts;  // of the steps
   std::vector<Entry> trace;      // of the first runs
   std::vector<Run> runs;

@@ -130,14 +130,10 @@ class Runner {
     }
   }
 
-  // Copies arguments that are not contiguous to buffers, and adds the places of all.
-  void Before(const std::vector<Argument>& arguments, std::vector<const void*>* places) {
-    for (const Argument& argument : arguments) {
-      ApplyInParallel(argument.before, memory_, memory_);
-      places->push_back(memory_.At(argument.place));
-    }
-  }
-  void Before(const std::vector<Argument>& arguments, std::vector<void*>* places) {
+  // Copies arguments that are not contiguous to buffers, and gives the places of all.
+  template <typename Pointer>
+  void Before(const std::vector<Argument>& arguments, std::vector<Pointer>* places) {
+    places->clear();
     for (const Argument& argument : arguments) {
       ApplyInParallel(argument.before, memory_, memory_);
       places->push_back(memory_.At(argument.place));
@@ -337,45 +333,49 @@ class Runner {
     for (; at_ < first + length; ++at_) Account(code_.instructions[at_].step);
   }
 
+  // The places of an op's arguments, after copies of those that are not contiguous.
+  const Places& Prepare(int64_t index) {
+    const LibraryOpCode& op = code_.library_ops[index];
+    Places& places = replica_.places[index];
+    Before(op.inputs, &places.inputs);
+    Before(op.outputs, &places.outputs);
+    return places;
+  }
+
   void RunChain(int64_t first, uint32_t length) {
-    struct Link {
-      BlockKernel* kernel;
-      std::vector<const void*> inputs;
-      std::vector<void*> outputs;
+    const auto op_of = [&](uint32_t link) { return code_.instructions[first + link].a; };
+    const auto kernel_of = [&](uint32_t link) {
+      return static_cast<BlockKernel*>(replica_.kernels[op_of(link)].get());
     };
-    std::vector<Link> links(length);
-    for (uint32_t n = 0; n < length; ++n) {
-      const int64_t index = code_.instructions[first + n].a;
-      const LibraryOpCode& op = code_.library_ops[index];
-      links[n].kernel = static_cast<BlockKernel*>(replica_.kernels[index].get());
-      Before(op.inputs, &links[n].inputs);
-      Before(op.outputs, &links[n].outputs);
+    size_t work = 0;
+    for (uint32_t link = 0; link < length; ++link) {
+      Prepare(op_of(link));
+      work += kernel_of(link)->work();
     }
-    const size_t grain = std::max(BlockKernel::kBlock, 2 * BlockKernel::kGrain / length);
-    ParallelFor(links[0].kernel->count(), grain, [&](size_t begin, size_t end) {
+    const auto run_part = [&](size_t begin, size_t end) {
       std::vector<std::unique_ptr<BlockRun>> runs;
       runs.reserve(length);
       size_t block = end - begin;
-      for (const Link& link : links) {
-        runs.push_back(link.kernel->start(link.inputs, link.outputs));
+      for (uint32_t link = 0; link < length; ++link) {
+        const Places& places = replica_.places[op_of(link)];
+        runs.push_back(kernel_of(link)->start(places.inputs, places.outputs));
         block = std::min(block, runs.back()->limit());
       }
       for (size_t at = begin; at < end; at += block) {
         const size_t count = std::min(block, end - at);
         for (const auto& run : runs) run->run(at, count);
       }
-    });
+    };
+    const size_t grain = std::max(BlockKernel::kBlock, grainOf(work));
+    ParallelFor(kernel_of(0)->count(), grain, std::cref(run_part));
   }
 
   void LibraryOp(int64_t index) {
     const LibraryOpCode& op = code_.library_ops[index];
-    std::vector<const void*> inputs;
-    std::vector<void*> outputs;
-    Before(op.inputs, &inputs);
-    Before(op.outputs, &outputs);
+    const Places& places = Prepare(index);
     const unsigned traps = replica_.floating_point & kTraps;
     if (traps != 0) ClearFloatStatus();
-    replica_.kernels[index]->run(inputs, outputs);
+    replica_.kernels[index]->run(places.inputs, places.outputs);
     if ((FloatStatus() & traps) != 0) {
       throw application_runtime_error("The op '" + op.spec.name + "' (" + op.name + ") had " +
                                       TrapText(FloatStatus() & traps) + ".");
@@ -468,8 +468,7 @@ bool RunToMeeting(std::vector<Runner>* runners) {
 void RunProgram(EngineData* engine, unsigned program, const std::string& name) {
   ExecutionProfile& profile = engine->execution;
   const uint64_t from = engine->replicas[0].cycles;
-  const bool traced =
-      profile.enabled && profile.number_of_runs < RunsInProfile(engine->code->options);
+  const bool traced = profile.enabled && profile.number_of_runs < profile.traced_runs;
   if (traced) profile.runs.push_back({program, name, from, from, profile.trace.size(), 0});
   std::vector<Runner> runners;
   runners.reserve(engine->replicas.size());

@@ -31,6 +31,10 @@ BlockFunction FindBlockFunction(expr::BinaryOpType op, Element element);
 BlockFunction FindBlockFunction(expr::TernaryOpType op, Element element);
 BlockFunction FindBlockCast(Element from, Element to);
 
+// What an element takes, in additions of floats. Functions of the C library take most.
+size_t WorkOf(expr::UnaryOpType op);
+size_t WorkOf(expr::BinaryOpType op);
+
 // Whether an operation gives BOOL, whatever its operands are.
 bool IsPredicate(expr::UnaryOpType op);
 bool IsPredicate(expr::BinaryOpType op);

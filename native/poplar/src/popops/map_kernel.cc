@@ -109,6 +109,8 @@ class Program {
   const std::vector<Instruction>& instructions() const { return instructions_; }
   const std::vector<Number>& numbers() const { return numbers_; }
   const Slot& result() const { return stack_.back(); }
+  // What an element takes, in additions of floats.
+  size_t work() const { return work_; }
   unsigned registers() const { return registers_; }
 
  private:
@@ -132,15 +134,19 @@ class Program {
     switch (token[0]) {
       case 'U': {
         const auto op = OpOfName<UnaryOpType>(name);
+        work_ += WorkOf(op);
         return AddOp(FindBlockFunction(op, element), 1, IsPredicate(op) ? Element::kBool : element);
       }
       case 'B': {
         const auto op = OpOfName<BinaryOpType>(name);
+        work_ += WorkOf(op);
         return AddOp(FindBlockFunction(op, element), 2, IsPredicate(op) ? Element::kBool : element);
       }
       case 'T':
+        ++work_;
         return AddOp(FindBlockFunction(OpOfName<TernaryOpType>(name), element), 3, element);
       default:
+        ++work_;
         return AddOp(FindBlockCast(ElementOfCode(name), element), 1, element);
     }
   }
@@ -149,6 +155,7 @@ class Program {
     Instruction instruction{
         function, {stack_.end() - arity, stack_.end()}, TakeRegister(), result == Element::kHalf};
     stack_.resize(stack_.size() - arity);
+    if (instruction.rounds) work_ += 2;
     for (const Slot& operand : instruction.operands) {
       if (operand.kind == Slot::kRegister) free_.push_back(operand.index);
     }
@@ -168,6 +175,7 @@ class Program {
   std::vector<Slot> stack_;
   std::vector<unsigned> free_;
   unsigned registers_ = 0;
+  size_t work_ = 0;
 };
 
 // An input that is broadcast to the shape of the output.
@@ -268,7 +276,10 @@ class Worker : public poplar::core::BlockRun {
         out_element_(out_element),
         out_size_(TensorSizeOf(out_element)),
         out_(out) {
-    blocks_.resize(inputs.size());
+    if (inputs.size() > kFewInputs) {
+      many_blocks_.resize(inputs.size());
+      blocks_ = many_blocks_.data();
+    }
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i].is_scalar) Load(i, 0, kBlock);
     }
@@ -385,7 +396,11 @@ class Worker : public poplar::core::BlockRun {
   const size_t out_size_;
   void* const out_;
   std::unique_ptr<uint64_t[]> memory_;
-  std::vector<const void*> blocks_;
+  // Of the inputs. Few need no memory apart, as a worker may run for a microsecond.
+  static constexpr size_t kFewInputs = 4;
+  const void* few_blocks_[kFewInputs];
+  std::vector<const void*> many_blocks_;
+  const void** blocks_ = few_blocks_;
 };
 
 std::vector<Element> InputElements(const KernelSpec& spec) {
@@ -409,6 +424,7 @@ class MapKernel : public poplar::core::BlockKernel {
   }
 
   size_t count() const override { return count_; }
+  size_t work() const override { return program_.work(); }
 
   bool isElementwise(size_t input) const override { return inputs_[input].broadcast.IsWhole(); }
 
@@ -418,7 +434,7 @@ class MapKernel : public poplar::core::BlockKernel {
   }
 
   void run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs) override {
-    poplar::core::parallelFor(count_, kGrain, [&](size_t begin, size_t end) {
+    poplar::core::parallelFor(count_, poplar::core::grainOf(work()), [&](size_t begin, size_t end) {
       Worker worker(program_, inputs_, inputs, out_element_, outputs[0]);
       const size_t block = worker.limit();
       for (size_t at = begin; at < end; at += block) worker.run(at, std::min(block, end - at));

@@ -21,16 +21,20 @@ class BlockRun {
   virtual void run(std::size_t begin, std::size_t count) = 0;
 };
 
+/// Elements that a thread is given at least, by what an element takes in additions of floats. A
+/// second thread costs about as much as 500,000 of them; reading and writing counts as three.
+constexpr std::size_t grainOf(std::size_t work) { return (std::size_t(1) << 20) / (3 + work); }
+
 /// A kernel whose one output is computed block by block. Neighbors with outputs of one size run
 /// together, so that blocks stay in the cache.
 class BlockKernel : public Kernel {
  public:
   static constexpr std::size_t kBlock = 1024;
-  /// Elements of a thread, at least, where one kernel runs.
-  static constexpr std::size_t kGrain = 64 * kBlock;
 
   /// Elements of the output.
   virtual std::size_t count() const = 0;
+  /// What an element of the output takes, in additions of floats.
+  virtual std::size_t work() const = 0;
   /// Whether element i of an input is read for element i of the output and for no other.
   virtual bool isElementwise(std::size_t input) const = 0;
   /// Begins to compute on this thread. Inputs and outputs live as long as the result.
