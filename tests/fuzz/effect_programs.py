@@ -23,7 +23,6 @@ from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import cross_replica_ops, functional_ops, replication_ops
 
 SHAPE = (3, 3)
-MAX_STORES = 32
 Site = tuple[int, ...]
 Pair = list[Any]
 
@@ -284,15 +283,16 @@ class Popxl(Machine):
 
     Args:
         program: the program.
+        stores: how many tensors it stores from one place at most.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, stores: int) -> None:
         super().__init__(program)
         self.streams: dict[Site, popxl.DeviceToHostStream] = {}
         self._graphs: dict[tuple[int, bool], popxl.Graph] = {}
         self._by_ref = True
         self.ir = popxl.Ir(replication=program.replicas)
-        self.ir.num_host_transfers = MAX_STORES
+        self.ir.num_host_transfers = stores
         same, own = start(program.replicas)
         single = program.replicas == 1
         with self.ir.main_graph, popxl.in_sequence():

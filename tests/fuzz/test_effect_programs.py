@@ -51,7 +51,8 @@ def test_effects_of_tensorflow_programs(request: pytest.FixtureRequest) -> None:
 def test_effects_of_popxl_programs(request: pytest.FixtureRequest) -> None:
     def check(program: machines.Program) -> None:
         reference = machines.Reference(program, of_popxl=True)
-        machine = machines.Popxl(program)
+        most = max(map(len, reference.stored.values()), default=1)
+        machine = machines.Popxl(program, most)
         with popxl.Session(machine.ir, "ipu_hw") as session:
             results = session.run()
             last = session.get_tensor_data(machine._variable)

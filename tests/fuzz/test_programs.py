@@ -18,7 +18,9 @@ TOLERANCE = 1e-5
 
 def _expected(program: programs.Program) -> list[np.ndarray]:
     with tf.device("/device:CPU:0"):
-        function = tf.function(lambda *arguments: programs.results(program, arguments))
+        function = tf.function(
+            lambda *arguments: programs.results(program, arguments), autograph=False
+        )
         return [result.numpy() for result in function(*map(tf.constant, programs.inputs()))]
 
 
@@ -40,7 +42,7 @@ def test_programs_of_a_strategy_equal_tensorflow(
     def check(program: programs.Program) -> None:
         with strategy.scope():
 
-            @tf.function(jit_compile=True)
+            @tf.function(jit_compile=True, autograph=False)
             def run(*arguments: tf.Tensor) -> list[tf.Tensor]:
                 return programs.results(program, arguments)
 
