@@ -69,8 +69,12 @@ def results(program: Program, arguments: Sequence[tf.Tensor]) -> list[tf.Tensor]
         total = tf.add_n([tf.reduce_sum(tf.cast(value, tf.float32)) for value in floats])
     outputs = [tf.identity(value) for value in values[-3:]]
     if program.gradients:
-        gradients = tape.gradient(total, [a for a in arguments if a.dtype.is_floating])
-        outputs += [gradient for gradient in gradients if gradient is not None]
+        # Loops of graphs have gradients of zeros where those of eager execution have none.
+        outputs += tape.gradient(
+            total,
+            [argument for argument in arguments if argument.dtype.is_floating],
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,
+        )
     return outputs
 
 
