@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tensorflow_ipu.configs import chips
+from tensorflow_ipu.configs.enums import SchedulingAlgorithm
 from tensorflow_ipu.configs.machine import MOST_IPUS
 from tensorflow_ipu.configs.ranges import shown
 from tensorflow_ipu.profiler import json_schema
@@ -362,7 +363,7 @@ _SETTINGS = _object(
     place_ops_on_io_tiles=_FLAG,
     io_memory_proportion=_PROPORTION,
     recompute=_FLAG,
-    ordering=_TEXT,
+    ordering={"type": "string", "enum": [algorithm.name for algorithm in SchedulingAlgorithm]},
     convolution_proportion=_PROPORTION,
     matmul_proportion=_PROPORTION,
     slice_proportion=_PROPORTION,

@@ -145,6 +145,7 @@ def _changed(path: tuple[str, ...], value: object) -> str:
         ),
         (_changed(("executions", "launches"), True), "should be integer; received True"),
         (_changed(("plan", "timeline", "label"), "sure"), "one of exact, modelled, assumed"),
+        (_changed(("settings", "ordering"), ""), "one of CHOOSE_BEST, CLUSTERING"),
         (_changed(("plan", "timeline", "segments", "start"), [0]), "not of one length"),
         (_changed(("plan", "timeline", "ops", "cost"), [9, 9, 9]), "Not a whole report"),
         (_changed(("insights", "utilisation"), None), "report.insights.utilisation is missing"),
@@ -154,7 +155,7 @@ def _changed(path: tuple[str, ...], value: object) -> str:
             "one of them is null",
         ),
     ],
-    ids=range(16),
+    ids=range(17),
 )
 def test_files_that_are_no_reports(text: str, message: str, tmp_path) -> None:
     path = tmp_path / "report.json"
