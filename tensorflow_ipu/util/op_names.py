@@ -146,6 +146,8 @@ ALL_GATHER, ALL_TO_ALL = "IpuAllGather", "IpuAllToAll"
 REPLICA_BROADCAST = "IpuReplicaBroadcast"
 #: Operation of a user's library, and one whose program has an exchange between replicas.
 USER_OP, USER_COLLECTIVE = "IpuPrecompiledUserOp", "IpuPrecompiledUserCollective"
+#: Operation of a user's library that runs on the host.
+HOST_USER_OP = "IpuCpuUserOperation"
 #: All collectives: a replica that comes to one waits for the others, and all come to them in one
 #: order. `FORMULAS` in `costs/chip/collectives.py` has the cost of those on links.
 COLLECTIVES: Mapping[str, Collective] = {

@@ -42,8 +42,8 @@ def are_small(ops: Iterable[OpRecord], cores: int) -> bool:
 def _is_small(op: OpRecord, share: float) -> bool:
     if op.bytes_in is None or op.bytes_out is None:
         return False
-    if op.type == op_names.USER_OP:
-        return True  # it starts its own threads, or none
+    if op.type in (op_names.USER_OP, op_names.HOST_USER_OP):
+        return True  # it uses no threads of TensorFlow's
     size = op.bytes_in + op.bytes_out
     if op.type in op_names.SLICES:
         size = 2 * op.bytes_out

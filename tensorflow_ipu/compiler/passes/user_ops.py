@@ -15,7 +15,7 @@ from tensorflow_ipu.runtime import native
 from tensorflow_ipu.runtime.attachment import System
 from tensorflow_ipu.util import op_names
 
-CPU = "IpuCpuUserOperation"
+CPU = op_names.HOST_USER_OP
 PRECOMPILED = op_names.USER_OP
 # On nodes: outputs that their library says are equal on all replicas.
 REPLICA_IDENTICAL_ATTRIBUTE = "_ipu_replica_identical_outputs"

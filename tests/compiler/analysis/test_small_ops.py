@@ -30,6 +30,7 @@ def _op(op_type: str, size: int | None, flops: int | None, result: int = 0) -> O
         (_op("StridedSlice", 20_000_000, 0, 100_000), True),
         (_op("StridedSlice", 20_000_000, 0, 10_000_000), False),
         (_op("IpuPrecompiledUserOp", 20_000_000, None, 10_000_000), True),
+        (_op("IpuCpuUserOperation", 20_000_000, None, 10_000_000), True),
         (_op("IpuPrecompiledUserOp", None, None), False),
     ],
 )

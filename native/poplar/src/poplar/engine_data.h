@@ -29,7 +29,8 @@ class Memory {
   std::unique_ptr<char, Free> data_;
 };
 
-// Where the arguments of an op of a library are in a run. Its vectors stay, as runs may be short.
+// Where the arguments of an op of a library are in a run. Replicas keep them, as a run may be
+// shorter than the allocation of vectors.
 struct Places {
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
@@ -65,8 +66,9 @@ struct ExecutionProfile {
   };
 
   bool enabled = true;
-  bool written = false;          // to a file, after each run that is traced
-  uint64_t traced_runs = 0;      // the first ones
+  // From the options, which each run would look up.
+  bool written = false;          // to a file, after each of the first runs and at the end
+  uint64_t traced_runs = 0;      // how many of the first runs
   std::vector<uint64_t> counts;  // of the steps
   std::vector<Entry> trace;      // of the first runs
   std::vector<Run> runs;

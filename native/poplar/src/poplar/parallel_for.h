@@ -7,9 +7,9 @@
 
 namespace poplar::core {
 
-// Calls `work(begin, end)` for parts of [0, count) on all cores, and waits. Parts are of `grain` at
-// least. An exception of a part is thrown again, and the floating-point status of all parts becomes
-// that of the caller.
+// Calls `work(begin, end)` for parts of [0, count) on all cores, and waits. Up to `grain` elements
+// are one part. An exception of a part is thrown again, and the floating-point status of all parts
+// becomes that of the caller.
 void ParallelFor(size_t count, size_t grain, const std::function<void(size_t, size_t)>& work);
 
 }  // namespace poplar::core

@@ -347,10 +347,10 @@ class Runner {
     const auto kernel_of = [&](uint32_t link) {
       return static_cast<BlockKernel*>(replica_.kernels[op_of(link)].get());
     };
-    size_t work = 0;
+    size_t host_cost = 0;
     for (uint32_t link = 0; link < length; ++link) {
       Prepare(op_of(link));
-      work += kernel_of(link)->work();
+      host_cost += kernel_of(link)->hostCost();
     }
     const auto run_part = [&](size_t begin, size_t end) {
       std::vector<std::unique_ptr<BlockRun>> runs;
@@ -366,7 +366,7 @@ class Runner {
         for (const auto& run : runs) run->run(at, count);
       }
     };
-    const size_t grain = std::max(BlockKernel::kBlock, grainOf(work));
+    const size_t grain = std::max(BlockKernel::kBlock, grainOf(host_cost));
     ParallelFor(kernel_of(0)->count(), grain, std::cref(run_part));
   }
 

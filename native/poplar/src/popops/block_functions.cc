@@ -78,20 +78,30 @@ T ShiftRightSignExtend(T a, T by) {
                         (IsShift(by) ? static_cast<int>(by) : kBits<T> - 1));
 }
 
-#define UNARY(NAME, VALUE)         \
-  struct NAME {                    \
-    template <typename T>          \
-    static auto Apply(const T x) { \
-      return VALUE;                \
-    }                              \
-  };
-#define BINARY(NAME, VALUE)                   \
+// A function of the C library takes 4 to 14 ns where an addition, which is vectorized, takes 0.07
+// ns (AMD EPYC with AVX2).
+constexpr size_t kLibraryCost = 60;
+
+#define UNARY_OF_COST(NAME, COST, VALUE)      \
   struct NAME {                               \
+    static constexpr size_t kHostCost = COST; \
+    template <typename T>                     \
+    static auto Apply(const T x) {            \
+      return VALUE;                           \
+    }                                         \
+  };
+#define BINARY_OF_COST(NAME, COST, VALUE)     \
+  struct NAME {                               \
+    static constexpr size_t kHostCost = COST; \
     template <typename T>                     \
     static auto Apply(const T a, const T b) { \
       return VALUE;                           \
     }                                         \
   };
+#define UNARY(NAME, VALUE) UNARY_OF_COST(NAME, 1, VALUE)
+#define BINARY(NAME, VALUE) BINARY_OF_COST(NAME, 1, VALUE)
+#define LIBRARY_UNARY(NAME, VALUE) UNARY_OF_COST(NAME, kLibraryCost, VALUE)
+#define LIBRARY_BINARY(NAME, VALUE) BINARY_OF_COST(NAME, kLibraryCost, VALUE)
 
 namespace any {
 #include "popops/block_functions.inc"
@@ -108,9 +118,13 @@ namespace avx2 {
 
 #undef UNARY
 #undef BINARY
+#undef LIBRARY_UNARY
+#undef LIBRARY_BINARY
+#undef UNARY_OF_COST
+#undef BINARY_OF_COST
 
 template <typename Op>
-BlockFunction FindForProcessor(Op op, Element element) {
+BlockOp FindForProcessor(Op op, Element element) {
 #ifdef __x86_64__
   static const bool has_avx2 = __builtin_cpu_supports("avx2");
   if (has_avx2) return avx2::Find(op, element);
@@ -177,9 +191,6 @@ constexpr ElementRow kElements[] = {{"f32", 4, 4}, {"f16", 4, 2}, {"bool", 1, 1}
                                     {"u8", 1, 1},  {"i16", 2, 2}, {"u16", 2, 2},  {"i32", 4, 4},
                                     {"u32", 4, 4}, {"i64", 8, 8}, {"u64", 8, 8}};
 
-// About 5 ns where an addition takes 0.1 ns.
-constexpr size_t kLibraryWork = 50;
-
 const ElementRow& RowOf(Element element) { return kElements[static_cast<size_t>(element)]; }
 
 }  // namespace
@@ -212,15 +223,9 @@ Element ElementOfCode(const std::string& code) {
   throw poputil::poplibs_error("popops: there is no type '" + code + "' in an expression.");
 }
 
-BlockFunction FindBlockFunction(UnaryOpType op, Element element) {
-  return FindForProcessor(op, element);
-}
-BlockFunction FindBlockFunction(BinaryOpType op, Element element) {
-  return FindForProcessor(op, element);
-}
-BlockFunction FindBlockFunction(TernaryOpType op, Element element) {
-  return FindForProcessor(op, element);
-}
+BlockOp FindBlockOp(UnaryOpType op, Element element) { return FindForProcessor(op, element); }
+BlockOp FindBlockOp(BinaryOpType op, Element element) { return FindForProcessor(op, element); }
+BlockOp FindBlockOp(TernaryOpType op, Element element) { return FindForProcessor(op, element); }
 
 BlockFunction FindBlockCast(Element from, Element to) {
   switch (from) {
@@ -246,39 +251,6 @@ BlockFunction FindBlockCast(Element from, Element to) {
       return CastOf<uint64_t>(to);
   }
   return nullptr;
-}
-
-size_t WorkOf(UnaryOpType op) {
-  switch (op) {
-    case UnaryOpType::ASIN:
-    case UnaryOpType::CBRT:
-    case UnaryOpType::COS:
-    case UnaryOpType::ERF:
-    case UnaryOpType::EXPONENT:
-    case UnaryOpType::EXPONENT_MINUS_ONE:
-    case UnaryOpType::EXPONENT2:
-    case UnaryOpType::GELU_ERF:
-    case UnaryOpType::LOGARITHM:
-    case UnaryOpType::LOGARITHM_ONE_PLUS:
-    case UnaryOpType::SIGMOID:
-    case UnaryOpType::SIN:
-    case UnaryOpType::TAN:
-    case UnaryOpType::TANH:
-      return kLibraryWork;
-    default:
-      return 1;
-  }
-}
-
-size_t WorkOf(BinaryOpType op) {
-  switch (op) {
-    case BinaryOpType::ATAN2:
-    case BinaryOpType::POWER:
-    case BinaryOpType::REMAINDER:
-      return kLibraryWork;
-    default:
-      return 1;
-  }
 }
 
 bool IsPredicate(UnaryOpType op) {

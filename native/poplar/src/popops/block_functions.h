@@ -25,15 +25,19 @@ size_t TensorSizeOf(Element element);
 // Computes `count` elements. Blocks of inputs may be the block of the output, or apart.
 using BlockFunction = void (*)(const void* const* inputs, void* output, size_t count);
 
-// Each is null where the operation does not exist for the type of its operands.
-BlockFunction FindBlockFunction(expr::UnaryOpType op, Element element);
-BlockFunction FindBlockFunction(expr::BinaryOpType op, Element element);
-BlockFunction FindBlockFunction(expr::TernaryOpType op, Element element);
-BlockFunction FindBlockCast(Element from, Element to);
+// An operation on blocks.
+struct BlockOp {
+  BlockFunction function = nullptr;
+  // What an element takes on the host, in additions of floats.
+  size_t host_cost = 1;
+};
 
-// What an element takes, in additions of floats. Functions of the C library take most.
-size_t WorkOf(expr::UnaryOpType op);
-size_t WorkOf(expr::BinaryOpType op);
+// Each is without a function where the operation does not exist for the type of its operands.
+BlockOp FindBlockOp(expr::UnaryOpType op, Element element);
+BlockOp FindBlockOp(expr::BinaryOpType op, Element element);
+BlockOp FindBlockOp(expr::TernaryOpType op, Element element);
+// Null where there is no such cast.
+BlockFunction FindBlockCast(Element from, Element to);
 
 // Whether an operation gives BOOL, whatever its operands are.
 bool IsPredicate(expr::UnaryOpType op);

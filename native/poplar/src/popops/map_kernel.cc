@@ -22,6 +22,8 @@ using namespace popops::expr;
 using poplar::core::KernelSpec;
 
 constexpr size_t kBlock = poplar::core::BlockKernel::kBlock;
+// Of a float to a half and back, in additions of floats: two passes over the block.
+constexpr size_t kRoundingCost = 2;
 constexpr size_t kRegisterBytes = kBlock * sizeof(uint64_t);
 
 template <typename Op>
@@ -109,8 +111,7 @@ class Program {
   const std::vector<Instruction>& instructions() const { return instructions_; }
   const std::vector<Number>& numbers() const { return numbers_; }
   const Slot& result() const { return stack_.back(); }
-  // What an element takes, in additions of floats.
-  size_t work() const { return work_; }
+  size_t host_cost() const { return host_cost_; }
   unsigned registers() const { return registers_; }
 
  private:
@@ -134,28 +135,26 @@ class Program {
     switch (token[0]) {
       case 'U': {
         const auto op = OpOfName<UnaryOpType>(name);
-        work_ += WorkOf(op);
-        return AddOp(FindBlockFunction(op, element), 1, IsPredicate(op) ? Element::kBool : element);
+        return AddOp(FindBlockOp(op, element), 1, IsPredicate(op) ? Element::kBool : element);
       }
       case 'B': {
         const auto op = OpOfName<BinaryOpType>(name);
-        work_ += WorkOf(op);
-        return AddOp(FindBlockFunction(op, element), 2, IsPredicate(op) ? Element::kBool : element);
+        return AddOp(FindBlockOp(op, element), 2, IsPredicate(op) ? Element::kBool : element);
       }
       case 'T':
-        ++work_;
-        return AddOp(FindBlockFunction(OpOfName<TernaryOpType>(name), element), 3, element);
+        return AddOp(FindBlockOp(OpOfName<TernaryOpType>(name), element), 3, element);
       default:
-        ++work_;
-        return AddOp(FindBlockCast(ElementOfCode(name), element), 1, element);
+        return AddOp({FindBlockCast(ElementOfCode(name), element)}, 1, element);
     }
   }
 
-  void AddOp(BlockFunction function, size_t arity, Element result) {
-    Instruction instruction{
-        function, {stack_.end() - arity, stack_.end()}, TakeRegister(), result == Element::kHalf};
+  void AddOp(BlockOp op, size_t arity, Element result) {
+    Instruction instruction{op.function,
+                            {stack_.end() - arity, stack_.end()},
+                            TakeRegister(),
+                            result == Element::kHalf};
     stack_.resize(stack_.size() - arity);
-    if (instruction.rounds) work_ += 2;
+    host_cost_ += op.host_cost + (instruction.rounds ? kRoundingCost : 0);
     for (const Slot& operand : instruction.operands) {
       if (operand.kind == Slot::kRegister) free_.push_back(operand.index);
     }
@@ -175,7 +174,7 @@ class Program {
   std::vector<Slot> stack_;
   std::vector<unsigned> free_;
   unsigned registers_ = 0;
-  size_t work_ = 0;
+  size_t host_cost_ = 0;
 };
 
 // An input that is broadcast to the shape of the output.
@@ -396,7 +395,7 @@ class Worker : public poplar::core::BlockRun {
   const size_t out_size_;
   void* const out_;
   std::unique_ptr<uint64_t[]> memory_;
-  // Of the inputs. Few need no memory apart, as a worker may run for a microsecond.
+  // Of the inputs. Few are kept here: a run may be shorter than an allocation.
   static constexpr size_t kFewInputs = 4;
   const void* few_blocks_[kFewInputs];
   std::vector<const void*> many_blocks_;
@@ -424,7 +423,7 @@ class MapKernel : public poplar::core::BlockKernel {
   }
 
   size_t count() const override { return count_; }
-  size_t work() const override { return program_.work(); }
+  size_t hostCost() const override { return program_.host_cost(); }
 
   bool isElementwise(size_t input) const override { return inputs_[input].broadcast.IsWhole(); }
 
@@ -434,11 +433,13 @@ class MapKernel : public poplar::core::BlockKernel {
   }
 
   void run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs) override {
-    poplar::core::parallelFor(count_, poplar::core::grainOf(work()), [&](size_t begin, size_t end) {
-      Worker worker(program_, inputs_, inputs, out_element_, outputs[0]);
-      const size_t block = worker.limit();
-      for (size_t at = begin; at < end; at += block) worker.run(at, std::min(block, end - at));
-    });
+    poplar::core::parallelFor(count_, poplar::core::grainOf(hostCost()),
+                              [&](size_t begin, size_t end) {
+                                Worker worker(program_, inputs_, inputs, out_element_, outputs[0]);
+                                const size_t block = worker.limit();
+                                for (size_t at = begin; at < end; at += block)
+                                  worker.run(at, std::min(block, end - at));
+                              });
   }
 
  private:

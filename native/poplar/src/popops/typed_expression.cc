@@ -104,7 +104,7 @@ class Typing {
 
   template <typename Op>
   void AppendOp(const char* arity, Op op, const Type& type) {
-    if (FindBlockFunction(op, ElementOf(type)) == nullptr) {
+    if (FindBlockOp(op, ElementOf(type)).function == nullptr) {
       call_.Fail(toString(op) + " is not defined for elements of " + TextOf(type) + ".");
     }
     Append(std::string(arity) + ":" + toString(op) + ":" + CodeOf(ElementOf(type)));

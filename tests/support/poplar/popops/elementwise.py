@@ -315,6 +315,30 @@ def large_operands_cross_blocks(session: Session) -> None:
 
 
 @CASES.add
+def expressions_of_many_operands(session: Session) -> None:
+    """Six tensors, of which some are scalars or rows."""
+    shapes = [(7, 5), (), (5,), (7, 1), (7, 5), (1, 5)]
+    arrays = [np.asarray(session.rng.integers(-9, 9, shape), I32) for shape in shapes]
+    text = "_1"
+    for number in range(2, len(arrays) + 1):
+        text = f"( {'ADD' if number % 2 else 'SUBTRACT'} {text} _{number} )"
+    a, b, c, d, e, f = arrays
+    result = session.call("map", [session.tensor(x) for x in arrays], text)
+    session.expect(result, a - b + c - d + e - f)
+
+
+@CASES.add
+def threads_share_costly_functions(session: Session) -> None:
+    """Functions of many elements, alone and one after another with the input added."""
+    x = session.rng.uniform(-2, 2, 40_000).astype(F32)
+    tensor = session.tensor(x)
+    alone = session.call("map", [tensor], "( TANH ( SIN _1 ) )")
+    session.expect(alone, np.tanh(np.sin(x)), (1e-5, 1e-6))
+    chained = session.call("add", session.call("exp", session.call("tanh", tensor)), tensor)
+    session.expect(chained, np.exp(np.tanh(x)) + x, (1e-5, 1e-6))
+
+
+@CASES.add
 def each_node_of_halves_rounds(session: Session) -> None:
     """Bits equal NumPy's, which rounds each operation, too."""
     a, b, c = (session.rng.uniform(-100, 100, 500).astype(F16) for _ in range(3))

@@ -21,9 +21,15 @@ class BlockRun {
   virtual void run(std::size_t begin, std::size_t count) = 0;
 };
 
-/// Elements that a thread is given at least, by what an element takes in additions of floats. A
-/// second thread costs about as much as 500,000 of them; reading and writing counts as three.
-constexpr std::size_t grainOf(std::size_t work) { return (std::size_t(1) << 20) / (3 + work); }
+/// The most elements that one thread computes alone.
+///
+/// A second thread saves time from about 1,000,000 additions on. Reading and writing an element
+/// counts as three.
+///
+/// \param hostCost what an element takes, in additions of floats.
+constexpr std::size_t grainOf(std::size_t hostCost) {
+  return (std::size_t(1) << 20) / (3 + hostCost);
+}
 
 /// A kernel whose one output is computed block by block. Neighbors with outputs of one size run
 /// together, so that blocks stay in the cache.
@@ -33,8 +39,8 @@ class BlockKernel : public Kernel {
 
   /// Elements of the output.
   virtual std::size_t count() const = 0;
-  /// What an element of the output takes, in additions of floats.
-  virtual std::size_t work() const = 0;
+  /// What an element of the output takes on the host, in additions of floats.
+  virtual std::size_t hostCost() const = 0;
   /// Whether element i of an input is read for element i of the output and for no other.
   virtual bool isElementwise(std::size_t input) const = 0;
   /// Begins to compute on this thread. Inputs and outputs live as long as the result.

@@ -89,8 +89,8 @@ program::Program collectiveOp(Graph &graph, const std::string &name, const std::
                               const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs,
                               const DebugContext &debugContext);
 
-/// Calls `work(begin, end)` for parts of [0, count) on all cores, and waits. Parts are of `grain`
-/// at least. An exception of a part is thrown again.
+/// Calls `work(begin, end)` for parts of [0, count) on all cores, and waits. Up to `grain` elements
+/// are one part. An exception of a part is thrown again.
 void parallelFor(std::size_t count, std::size_t grain,
                  const std::function<void(std::size_t, std::size_t)> &work);
 
