@@ -7,4 +7,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def kept_programs() -> None:
-    """Keeps no compiled programs until a test ends: a fuzzer compiles thousands, of 4 MB each."""
+    """Lets compiled programs go at once: a fuzzer compiles thousands, of 4 MB each."""

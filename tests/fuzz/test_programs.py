@@ -16,18 +16,30 @@ tf1 = tf.compat.v1
 TOLERANCE = 1e-5
 
 
-def _expected(program: programs.Program) -> list[np.ndarray]:
+def _check(program: programs.Program, results: list[np.ndarray]) -> None:
+    """Compares with eager TensorFlow or, where graphs differ from that, with TensorFlow's graph.
+
+    Eager ops take a twentieth of the time. TensorFlow's arithmetic optimizer may change a result:
+    of a sum with a scalar from a loop, 2.15 loses the elements.
+    """
+
+    def build(*arguments: tf.Tensor) -> list[tf.Tensor]:
+        return programs.results(program, arguments)
+
+    inputs = list(map(tf.constant, programs.inputs()))
     with tf.device("/device:CPU:0"):
-        results = programs.results(program, tuple(map(tf.constant, programs.inputs())))
-        return [result.numpy() for result in results]
+        try:
+            _assert_same(results, build(*inputs))
+        except AssertionError:
+            _assert_same(results, tf.function(build, autograph=False)(*inputs))
 
 
-def _compare(program: programs.Program, results: list[np.ndarray]) -> None:
-    expected = _expected(program)
+def _assert_same(results: list[np.ndarray], expected: list[tf.Tensor]) -> None:
     assert len(results) == len(expected)
     for result, reference in zip(results, expected):
-        assert result.dtype == reference.dtype
-        np.testing.assert_allclose(result, reference, rtol=TOLERANCE, atol=TOLERANCE)
+        assert result.dtype == reference.dtype.as_numpy_dtype
+        assert result.shape == tuple(reference.shape)
+        np.testing.assert_allclose(result, reference.numpy(), rtol=TOLERANCE, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
@@ -45,7 +57,7 @@ def test_programs_of_a_strategy_equal_tensorflow(
                 return programs.results(program, arguments)
 
             results = strategy.run(run, tuple(map(tf.constant, programs.inputs())))
-        _compare(program, [result.numpy() for result in results])
+        _check(program, [result.numpy() for result in results])
 
     name = "programs of one replica" if replicas == 1 else "programs of two replicas"
     support.run(request, name, programs.PROGRAMS, check)
@@ -67,7 +79,7 @@ def test_programs_of_a_session_equal_tensorflow(
             with scopes.ipu_scope("/device:IPU:0"):
                 results = ipu_compiler.compile(build, inputs) if compiled else build(*inputs)
             arrays = session.run(results)
-        _compare(program, arrays)
+        _check(program, arrays)
 
     name = "graph programs" if compiled else "placed ops"
     support.run(request, name, programs.PROGRAMS, check)
