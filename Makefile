@@ -54,7 +54,8 @@ SANITIZED_TESTS := tests/native tests/plugin tests/runtime tests/api/data tests/
 	tests/ops/test_nn_ops.py tests/ops/test_rnn_ops.py tests/ops/test_all_to_all_op.py \
 	tests/ops/test_cross_replica_ops.py tests/ops/test_ctc_ops.py tests/ops/test_custom_ops.py \
 	tests/ops/test_internal_ops.py tests/ops/test_reduce_scatter_op.py \
-	tests/ops/test_replication_ops.py tests/serving/test_embedded_runtime.py
+	tests/ops/test_replication_ops.py tests/serving/test_embedded_runtime.py \
+	tests/frontends/poplar
 
 # ThreadSanitizer keeps a signal back until the thread makes a call that it watches. A thread that
 # waits in TensorFlow makes none.
@@ -124,17 +125,16 @@ test-newest:
 # this compiles, and pip finds the objects made. Later, it renews the library where sources changed.
 native: $(VENV)/.requirements
 	$(MAKE) --no-print-directory -C native -j$(JOBS) PYTHON=$(abspath $(PYTHON)) \
-		SANITIZE=$(SANITIZE) OUT=$$($(PLUGINS))
-ifeq ($(SANITIZE),)
-	$(MAKE) --no-print-directory -C native/poplar -j$(JOBS) PYTHON=$(abspath $(PYTHON)) OUT=$$($(SDK))
-endif
+		SANITIZE=$(SANITIZE) OUT=$$($(PACKAGES))/tensorflow-plugins
+	$(MAKE) --no-print-directory -C native/poplar -j$(JOBS) PYTHON=$(abspath $(PYTHON)) \
+		SANITIZE=$(SANITIZE) OUT=$$($(PACKAGES))/tensorflow_ipu_sdk
 
+# Prints the folder of packages that our libraries are put into.
 SANITIZED := $(PYTHON) native/sanitizers/run.py
 ifeq ($(SANITIZE),)
-PLUGINS := $(PYTHON) -c "import sysconfig as s; print(s.get_path('platlib') + '/tensorflow-plugins')"
-SDK := $(PYTHON) -c "import sysconfig as s; print(s.get_path('platlib') + '/tensorflow_ipu_sdk')"
+PACKAGES := $(PYTHON) -c "import sysconfig; print(sysconfig.get_path('platlib'))"
 else
-PLUGINS := $(SANITIZED) $(SANITIZE) --prepare
+PACKAGES := $(SANITIZED) $(SANITIZE) --prepare
 endif
 
 lint: $(VENV)/.with-dev

@@ -1,12 +1,12 @@
-"""Runs Python with a native library that was built with a sanitizer.
+"""Runs Python with native libraries that were built with a sanitizer.
 
     make native SANITIZE=thread
     .venv/bin/python native/sanitizers/run.py thread program.py
     .venv/bin/python native/sanitizers/run.py thread -m pytest tests/runtime
 
 Python and TensorFlow are not instrumented: the sanitizer is loaded before them, and looks at our
-library only. What it finds goes to files, as tests capture what is printed; the files are shown at
-the end, and then the exit code is 1. CONTRIBUTING.md says what each sanitizer can find.
+libraries only. What it finds goes to files, as tests capture what is printed; the files are shown
+at the end, and then the exit code is 1. CONTRIBUTING.md says what each sanitizer can find.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SUPPRESSIONS = Path(__file__).resolve().parent
+
+# The folders of `site-packages` with native libraries of ours: the plugin, and Poplar.
+OURS = ("tensorflow-plugins", "tensorflow_ipu_sdk")
 
 # For each sanitizer: its runtime library, the environment variable with its options, the options.
 SANITIZERS = {
@@ -46,16 +49,17 @@ def environment_folder(sanitizer: str) -> Path:
 
 
 def prepare(sanitizer: str) -> Path:
-    """Makes an environment that is this one, but for the native library.
+    """Makes an environment that is this one, but for the native libraries.
 
-    TensorFlow loads all that it finds in `site-packages/tensorflow-plugins`, so an instrumented
-    library needs a `site-packages` of its own. It is made of links.
+    TensorFlow loads all that it finds in `site-packages/tensorflow-plugins`, and Poplar's folder is
+    beside it, so instrumented libraries need a `site-packages` of their own. It is made of links,
+    as are the commands.
 
     Args:
         sanitizer: One of `SANITIZERS`.
 
     Returns:
-        The folder for the library.
+        The folder `site-packages`, without the folders of `OURS`.
     """
     folder = environment_folder(sanitizer)
     if not (folder / "pyvenv.cfg").exists():
@@ -64,13 +68,17 @@ def prepare(sanitizer: str) -> Path:
     links = folder / packages.relative_to(sys.prefix)
     # What is right is left alone: a program may be running there.
     for link in links.iterdir():
-        if link.is_symlink() and not link.exists():
+        if link.is_symlink() and (link.name in OURS or not link.exists()):
             link.unlink()
     for package in packages.iterdir():
         link = links / package.name
-        if package.name != "tensorflow-plugins" and not link.is_symlink():
+        if package.name not in OURS and not link.is_symlink():
             link.symlink_to(package)
-    return links / "tensorflow-plugins"
+    for command in Path(sys.prefix, "bin").iterdir():
+        link = folder / "bin" / command.name
+        if not link.exists():
+            link.symlink_to(command)
+    return links
 
 
 def _runtime(name: str) -> str:

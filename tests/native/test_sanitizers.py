@@ -40,18 +40,20 @@ def sanitizers() -> ModuleType:
     return module
 
 
-def test_its_environment_is_same_but_for_the_library(
+def test_its_environment_is_same_but_for_our_libraries(
     tmp_path: Path, sanitizers: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sanitizers, "ROOT", tmp_path)
     for _ in range(2):
-        plugins = sanitizers.prepare("thread")
-        (plugins / "library").mkdir(parents=True, exist_ok=True)
+        packages = sanitizers.prepare("thread")
+        for folder in ("tensorflow-plugins", "tensorflow_ipu_sdk"):
+            (packages / folder / "library").mkdir(parents=True, exist_ok=True)
     python = tmp_path / "build" / "sanitized" / "thread" / "bin" / "python"
     code = "import pytest, sysconfig; print(pytest.__version__, sysconfig.get_path('platlib'))"
     process = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True)
-    assert process.stdout.split() == [pytest.__version__, str(plugins.parent)]
-    assert [path.name for path in plugins.iterdir()] == ["library"]
+    assert process.stdout.split() == [pytest.__version__, str(packages)]
+    for folder in ("tensorflow-plugins", "tensorflow_ipu_sdk"):
+        assert [path.name for path in (packages / folder).iterdir()] == ["library"]
 
 
 @pytest.mark.parametrize(("reports", "code"), [(0, 0), (0, 7), (1, 0), (2, 7)])
