@@ -230,6 +230,8 @@ TFIPU_EXPORT void tfipu_connect(const tensorflow_ipu::InterpreterFunctions* func
   tensorflow_ipu::SetInterruptPolicy(policy);
 }
 
+TFIPU_EXPORT void tfipu_fork(int used) { tensorflow_ipu::Interpreter::Fork(used != 0); }
+
 // Raises in Python what a handler of a signal raised while an op waited. The caller holds the
 // interpreter's lock, and looks for an exception afterwards.
 TFIPU_EXPORT void tfipu_raise_interrupt() { tensorflow_ipu::Interpreter::Raise(); }

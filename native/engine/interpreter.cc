@@ -1,6 +1,5 @@
 #include "engine/interpreter.h"
 
-#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@ std::atomic<bool> connected{false};
 std::atomic<bool> ended{false};
 std::atomic<bool> forked{false};
 std::atomic<int64_t> main_thread{-1};
+thread_local int64_t this_thread = syscall(SYS_gettid);
 
 // What a handler of a signal has raised. Only the main thread uses it.
 struct Raised {
@@ -46,13 +46,15 @@ bool HandleSignals() {
 void Interpreter::Connect(const InterpreterFunctions& functions, int64_t thread) {
   python = functions;
   main_thread = thread;
-  if (!connected.exchange(true)) pthread_atfork(nullptr, nullptr, [] { forked = true; });
+  connected = true;
 }
 
-int64_t Interpreter::ThisThread() {
-  thread_local const int64_t number = syscall(SYS_gettid);
-  return number;
+void Interpreter::Fork(bool used) {
+  main_thread = this_thread = syscall(SYS_gettid);
+  if (used) forked = true;
 }
+
+int64_t Interpreter::ThisThread() { return this_thread; }
 
 bool Interpreter::OnMainThread() { return ThisThread() == main_thread; }
 

@@ -26,6 +26,9 @@ class Interpreter {
  public:
   // `main_thread` is the system's number of the thread that runs handlers of signals.
   static void Connect(const InterpreterFunctions& functions, int64_t main_thread);
+  // This process is a fork, and this its only thread. `used`: whether the other process used the
+  // engine.
+  static void Fork(bool used);
 
   static bool OnMainThread();
   // Whether this thread has run Python.

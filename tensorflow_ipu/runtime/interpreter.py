@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import functools
+import os
 import signal
 import sys
 import threading
@@ -119,8 +120,21 @@ def connect(library: ctypes.CDLL, path: Path) -> None:
     for index, name in enumerate(_FUNCTIONS):
         address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p)
         functions[index] = address.value
-    library.tfipu_connect(functions, threading.main_thread().native_id, _State.policy)
+    main = threading.main_thread()
+    # In a fork, Python has kept the number of the other process.
+    number = threading.get_native_id() if threading.current_thread() is main else main.native_id
+    library.tfipu_connect(functions, number, _State.policy)
     atexit.register(_end)
+
+
+def _after_fork_in_child() -> None:
+    """Tells the engine its main thread, which has another number in a fork."""
+    if _State.library is not None:
+        _State.library.tfipu_fork(system.is_fork())
+
+
+# After the function of `system`, whose answer it needs.
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def call(op: Callable[..., _Result], *args: Any, **kwargs: Any) -> _Result:

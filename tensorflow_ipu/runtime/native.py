@@ -87,6 +87,7 @@ _FUNCTIONS = (
     ),
     ("tfipu_counts", None, ctypes.POINTER(ctypes.c_int64)),
     ("tfipu_connect", None, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64, ctypes.c_void_p),
+    ("tfipu_fork", None, ctypes.c_int),
     ("tfipu_stop_launches", None, ctypes.c_int64),
     ("tfipu_shut_down", None, ctypes.c_int64),
     ("tfipu_reset_seed", None, ctypes.c_int, ctypes.c_int64, ctypes.c_int),

@@ -150,6 +150,23 @@ def test_ctrl_c_ends_a_program(count: int, where: str) -> None:
     assert caught.value.__cause__ is None and caught.value.__suppress_context__
 
 
+INTERRUPTED = """
+from tests.runtime import test_interpreter
+
+test_interpreter.replicas.configure(1)
+program = test_interpreter.tf.function(test_interpreter._compute, jit_compile=True)
+try:
+    test_interpreter._run(program, test_interpreter.X)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_ends_program_of_a_fork(run_program: Any) -> None:
+    """A fork's main thread is another one for the system."""
+    assert run_program(INTERRUPTED, timeout=60).stdout == "interrupted\n"
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_ctrl_c_ends_program_waiting_for_infeed(waiting: Waiting, count: int) -> None:
     replicas.configure(count)
