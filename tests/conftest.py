@@ -165,7 +165,7 @@ def _successful(process: subprocess.CompletedProcess[str]) -> subprocess.Complet
 
 
 @pytest.fixture(scope="session")
-def run_program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunPython]:
+def run_program() -> Iterator[RunPython]:
     """Yields a function that runs code in a process of its own that has imported TensorFlow.
 
     For programs whose start-up is not what the test is about: each is a fork of one process, as
@@ -173,7 +173,7 @@ def run_program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunPython]
     With `check=False` a program may fail. Tests that use this get the mark `process`.
     """
     modules = ("tensorflow.python.ipu", "sklearn.datasets")
-    served = forks.Forks(modules, _environment(None), tmp_path_factory.mktemp("forks"))
+    served = forks.Forks(modules, _environment(None))
     # ThreadSanitizer ends a fork of a process with threads when it starts one.
     run = _started if "TSAN_OPTIONS" in os.environ else served.run
 

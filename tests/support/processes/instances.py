@@ -1,6 +1,7 @@
 """Running a script as several instances of one program, and the reports of each.
 
-In the test:
+Instances are forks of one process, as importing TensorFlow takes longer than most scripts. In the
+test:
 
     arguments = ["-m", "tests.support.processes.collective_cases"]
     outcomes = instances.run(arguments, count=2, replicas=4)
@@ -21,9 +22,11 @@ Where instances are to end, or hang, on the way, the test holds them while they 
 
 from __future__ import annotations
 
+import atexit
 import base64
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import queue
@@ -38,6 +41,7 @@ from typing import IO, Any
 import numpy as np
 
 from tensorflow_ipu.distributed.launcher import environment, main
+from tests.support.processes import forks
 
 ROOT = Path(__file__).resolve().parents[3]
 # Seconds after which instances are taken to hang. Each imports TensorFlow first.
@@ -69,24 +73,21 @@ class Outcome:
 class Instance:
     """One process, while it runs."""
 
-    def __init__(self, command: Sequence[str], variables: Mapping[str, str]) -> None:
-        # A group of its own, so that what it starts goes with it.
-        self._process = subprocess.Popen(
-            list(command),
-            cwd=ROOT,
-            env=dict(variables),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+    def __init__(self, words: Sequence[str], variables: Mapping[str, str]) -> None:
+        pipes = [os.pipe(), os.pipe()]
+        self._pipes = [open(reading, encoding="utf-8") for reading, _ in pipes]
+        writing = tuple(writing for _, writing in pipes)
+        # Each has a group of its own, so that what it starts goes with it.
+        self._process = _start(words, variables, writing)
+        for descriptor in writing:
+            os.close(descriptor)
         self._arriving: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._reports: list[dict[str, Any]] = []
         self._output: list[str] = []
         self._errors: list[str] = []
         self._readers = [
-            threading.Thread(target=self._read_output, args=(self._process.stdout,)),
-            threading.Thread(target=self._read_errors, args=(self._process.stderr,)),
+            threading.Thread(target=self._read_output, args=self._pipes[:1]),
+            threading.Thread(target=self._read_errors, args=self._pipes[1:]),
         ]
         for reader in self._readers:
             reader.start()
@@ -135,15 +136,48 @@ class Instance:
         for reader in self._readers:
             reader.join()
         output, errors = "".join(self._output), "".join(self._errors)
-        return Outcome(self._process.returncode, self._reports, output, errors)
+        return Outcome(self._process.wait(), self._reports, output, errors)
 
     def close(self) -> None:
         """Ends the process, and closes the pipes."""
         self.kill()
         self.wait()
-        for pipe in (self._process.stdout, self._process.stderr):
-            assert pipe is not None
+        for pipe in self._pipes:
             pipe.close()
+
+
+@functools.cache
+def _forks() -> forks.Forks:
+    """Returns what instances are forks of."""
+    served = forks.Forks(["tensorflow.python.ipu"], os.environ)
+    atexit.register(served.close)
+    return served
+
+
+def _start(
+    words: Sequence[str], variables: Mapping[str, str], outputs: tuple[int, ...]
+) -> forks.Fork | subprocess.Popen[bytes]:
+    """Starts Python.
+
+    Args:
+        words: `-c` and code, or `-m` and a module, and arguments.
+        variables: its environment.
+        outputs: descriptors for its standard output and its standard error.
+    """
+    stdout, stderr = outputs
+    if "TSAN_OPTIONS" in os.environ:  # it ends a fork of a process with threads
+        return subprocess.Popen(
+            [sys.executable, *words],
+            cwd=ROOT,
+            env=dict(variables),
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    option, program, *arguments = words
+    if option == "-m":
+        program = f"import runpy; runpy.run_module({program!r}, None, '__main__', True)"
+    return _forks().start(program, arguments, variables, ROOT, (stdout, stderr))
 
 
 @contextlib.contextmanager
@@ -173,7 +207,7 @@ def started(
                 addresses=tuple(addresses) if count > 1 else (),
             )
             variables = {**os.environ, **told.variables(), **(env or {})}
-            running.append(Instance([sys.executable, *words], variables))
+            running.append(Instance(words, variables))
             stack.callback(running[-1].close)
         yield running
 

@@ -29,14 +29,18 @@ ENDS = [
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    served = forks.Forks(["json", "no_such_module"], os.environ, tmp_path_factory.mktemp("forks"))
+def served() -> Iterator[forks.Forks]:
+    served = forks.Forks(["json", "no_such_module"], os.environ)
+    yield served
+    served.close()
 
+
+@pytest.fixture(scope="module")
+def run(served: forks.Forks) -> Run:
     def run_code(code: str, *args: str, timeout: float = 60, cwd: Path | None = None) -> Any:
         return served.run(code, args, {**os.environ, "MINE": "1"}, cwd, timeout)
 
-    yield run_code
-    served.close()
+    return run_code
 
 
 @pytest.mark.parametrize("code", ENDS)
@@ -85,9 +89,31 @@ def test_forks_that_take_too_long_are_killed(run: Run) -> None:
     assert run("import os, signal; os.kill(os.getpid(), 15)").returncode == -signal.SIGTERM
 
 
+def test_forks_run_at_the_same_time(served: forks.Forks, tmp_path: Path) -> None:
+    """Each waits for what the other one writes, in a group of its own."""
+    code = (
+        "import os, sys; print(os.getpgid(0), flush=True); sys.exit(int(open(sys.argv[1]).read()))"
+    )
+    names = [str(tmp_path / name) for name in "ab"]
+    for name in names:
+        os.mkfifo(name)
+    started = []
+    for name in names:
+        reading, writing = os.pipe()
+        started.append((served.start(code, [name], os.environ, None, (writing, 2)), reading))
+        os.close(writing)
+    for value, (fork, reading), name in reversed(list(zip((5, 6), started, names))):
+        with open(reading) as output:
+            assert int(output.readline()) == fork.pid
+        assert fork.poll() is None
+        Path(name).write_text(str(value))
+        assert fork.wait(60) == fork.poll() == value
+        fork.kill()
+
+
 def test_failed_imports_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("1 / 0")
-    served = forks.Forks(["broken"], {**os.environ, "PYTHONPATH": str(tmp_path)}, tmp_path)
+    served = forks.Forks(["broken"], {**os.environ, "PYTHONPATH": str(tmp_path)})
     with pytest.raises(RuntimeError, match="It has ended"):
         served.run("print()", (), {}, None, 60)
     served.close()
