@@ -9,6 +9,7 @@ import operator
 import numpy as np
 import popxl
 import popxl_addons as addons
+import pytest
 from popxl import ops
 from popxl.ops.call import CallSiteInfo
 from popxl.transforms.autodiff import GradGraphInfo
@@ -416,12 +417,19 @@ def train(config, weights=None, updates=2):
     return np.array(found), session, before
 
 
-def test_trains_alike_however_replicas_divide_it():
-    expected, _, weights = train(Config(execution=Execution(steps=8)), updates=1)
+@pytest.fixture(scope="module")
+def of_one_replica():
+    """Losses and gradient norms of two updates, and the weights before."""
+    found, _, weights = train(Config(execution=Execution(steps=8)))
+    return found, weights
+
+
+def test_trains_alike_however_replicas_divide_it(of_one_replica):
+    expected, weights = of_one_replica
     for data, tensor, sharded in ((2, 1, False), (1, 2, True)):
         execution = Execution(2, 8 // data, data, tensor, sharded)
         found, _, _ = train(Config(execution=execution), weights, updates=1)
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        np.testing.assert_allclose(found, expected[:1], rtol=1e-5)
 
 
 def offsets(config, data, replica):
@@ -430,8 +438,8 @@ def offsets(config, data, replica):
     return data - Embedding.get_offsets(config.model.vocabulary, shards)[replica]
 
 
-def test_trains_alike_on_one_and_four_replicas(tmp_path):
-    expected, _, weights = train(Config(execution=Execution(steps=8)))
+def test_trains_alike_on_one_and_four_replicas(of_one_replica, tmp_path):
+    expected, weights = of_one_replica
     parallel = Config(execution=Execution(steps=4, data_parallel=2, tensor_parallel=2))
     found, session, before = train(parallel, weights)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
