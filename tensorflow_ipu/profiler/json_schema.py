@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Union
@@ -134,10 +135,30 @@ def _check_object(value: dict[str, Any], schema: Schema, path: str) -> None:
     if "propertyNames" in schema:
         for name in value:
             check(name, {"type": "string", **schema["propertyNames"]}, f"a name in {path}")
-    if "additionalProperties" in schema:
-        for name, member in value.items():
-            if name not in properties:
-                check(member, schema["additionalProperties"], f"{path}.{name}")
+    others = schema.get("additionalProperties")
+    for name, member in value.items():
+        if name in properties:
+            continue
+        if others is None:
+            _check_unknown(member, f"{path}.{name}")
+        else:
+            check(member, others, f"{path}.{name}")
+
+
+def _check_unknown(value: Any, path: str) -> None:
+    """Checks that JSON has all numbers of a value of which the schema says nothing.
+
+    Python reads 1e999 as infinity.
+    """
+    left = [(value, path)]
+    while left:
+        value, path = left.pop()
+        if type(value) is float and not math.isfinite(value):
+            raise _error(path, "a number", value)
+        if type(value) is dict:
+            left += [(member, f"{path}.{name}") for name, member in value.items()]
+        elif type(value) is list:
+            left += [(item, f"{path}[{index}]") for index, item in enumerate(value)]
 
 
 def _check_list(value: list[Any], schema: Schema, path: str) -> None:
@@ -151,7 +172,9 @@ def _check_list(value: list[Any], schema: Schema, path: str) -> None:
     if isinstance(items, list):
         for index, (item, inner) in enumerate(zip(value, items)):
             check(item, inner, f"{path}[{index}]")
-    elif items and not _all_fit(value, items):
+    elif not items:
+        _check_unknown(value, path)
+    elif not _all_fit(value, items):
         for index, item in enumerate(value):
             check(item, items, f"{path}[{index}]")
 

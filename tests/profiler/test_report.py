@@ -146,6 +146,10 @@ def _changed(path: tuple[str, ...], value: object) -> str:
         (_changed(("executions", "launches"), True), "should be integer; received True"),
         (_changed(("plan", "timeline", "label"), "sure"), "one of exact, modelled, assumed"),
         (_changed(("settings", "ordering"), ""), "one of CHOOSE_BEST, CLUSTERING"),
+        (
+            _changed(("more",), [{"a": 1}]).replace('"a": 1', '"a": 1e999'),
+            "more[0].a should be a num",
+        ),
         (_changed(("plan", "timeline", "segments", "start"), [0]), "not of one length"),
         (_changed(("plan", "timeline", "ops", "cost"), [9, 9, 9]), "Not a whole report"),
         (_changed(("insights", "utilisation"), None), "report.insights.utilisation is missing"),
@@ -155,7 +159,7 @@ def _changed(path: tuple[str, ...], value: object) -> str:
             "one of them is null",
         ),
     ],
-    ids=range(17),
+    ids=range(18),
 )
 def test_files_that_are_no_reports(text: str, message: str, tmp_path) -> None:
     path = tmp_path / "report.json"
