@@ -109,23 +109,21 @@ tensorflow::Status SizeZero(const char* what) {
 }
 
 // Lives among the resources that the dataset of an infeed may use. It goes when they go (when the
-// session is deleted, say), and takes the infeed with it before its dataset can miss them.
+// session is deleted, say), and stops the infeed before its dataset can miss them. An op that the
+// infeed has answered may have the infeed for a moment longer.
 class InfeedGuard : public tensorflow::ResourceBase {
  public:
-  InfeedGuard(FeedManager* feeds, std::string name, std::weak_ptr<Infeed> infeed)
+  InfeedGuard(FeedManager* feeds, std::string name, std::shared_ptr<Infeed> infeed)
       : feeds_(feeds), name_(std::move(name)), infeed_(std::move(infeed)) {}
 
-  ~InfeedGuard() override {
-    auto infeed = infeed_.lock();
-    if (infeed != nullptr) feeds_->AbandonInfeed(name_, infeed);
-  }
+  ~InfeedGuard() override { feeds_->AbandonInfeed(name_, infeed_); }
 
   std::string DebugString() const override { return "guard of the infeed " + name_; }
 
  private:
   FeedManager* const feeds_;
   const std::string name_;
-  const std::weak_ptr<Infeed> infeed_;
+  const std::shared_ptr<Infeed> infeed_;
 };
 
 class InfeedInitializeOp : public BackgroundOpKernel {

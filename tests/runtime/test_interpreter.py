@@ -246,9 +246,11 @@ def test_ctrl_c_ends_waiting_for_other_thread(what: str) -> None:
             said.set_shape(X.shape)
         return loops.repeat(LONG, lambda y: (y * 1.0001, outfeed.enqueue(y)), [said])
 
+    other = tf.function(lambda x: x + 1, jit_compile=True)
+    _run(other, X)  # a signal while it is traced could come to a finalizer, and be lost
     wait: dict[str, Callable[[], Any]] = {
         "dequeue": outfeed.dequeue,
-        "another launch": lambda: _run(tf.function(lambda x: x + 1, jit_compile=True), X),
+        "another launch": lambda: _run(other, X),
         "configuring": system.reset_ipu_configuration,
     }
     thread, failures = _launch_in_thread(program, X)

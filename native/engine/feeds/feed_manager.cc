@@ -78,17 +78,18 @@ std::vector<std::shared_ptr<Infeed>> FeedManager::RemoveAll() {
 bool FeedManager::DeviceIsRunning() { return DeviceState::Get(ordinal_)->running_launches() > 0; }
 
 Status FeedManager::AddInfeed(const std::string& name, std::shared_ptr<Infeed> infeed) {
-  std::shared_ptr<Infeed> replaced;
-  mutex_lock lock(mu_);
-  std::shared_ptr<Infeed>& place = infeeds_[name];
-  if (place != nullptr && !place->ended()) {
-    return tensorflow::errors::AlreadyExists(
-        "The infeed ", name, " already exists on /device:IPU:", ordinal_,
-        ". Run the deleter of the infeed_queue before initializing it again.");
+  {
+    mutex_lock lock(mu_);
+    std::shared_ptr<Infeed>& place = infeeds_[name];
+    if (place != nullptr && !place->ended()) {
+      return tensorflow::errors::AlreadyExists(
+          "The infeed ", name, " already exists on /device:IPU:", ordinal_,
+          ". Run the deleter of the infeed_queue before initializing it again.");
+    }
+    // One that has ended makes room: there is nothing left to lose.
+    place.swap(infeed);
   }
-  // One that has ended makes room: there is nothing left to lose. It is released without the lock.
-  replaced = std::move(place);
-  place = std::move(infeed);
+  if (infeed != nullptr) infeed->Stop(Deleted(name));
   return tensorflow::OkStatus();
 }
 
@@ -156,7 +157,11 @@ void FeedManager::DropInfeed(const std::string& name) {
     infeeds_.erase(found);
   }
   infeed->Interrupt(Deleted(name));
-  if (!infeed->WaitUntilStopped(kPatienceMicroseconds)) Leave(std::move(infeed));
+  if (infeed->WaitUntilStopped(kPatienceMicroseconds)) {
+    infeed->Stop(Deleted(name));
+  } else {
+    Leave(std::move(infeed));
+  }
 }
 
 void FeedManager::AbandonInfeed(const std::string& name, const std::shared_ptr<Infeed>& infeed) {

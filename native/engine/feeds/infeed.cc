@@ -65,7 +65,9 @@ Status Failed(const Status& cause) {
 }  // namespace
 
 Infeed::Infeed(InfeedOptions options, std::unique_ptr<DatasetReader> dataset)
-    : options_(std::move(options)), dataset_(std::move(dataset)) {}
+    : options_(std::move(options)),
+      has_dataset_(dataset != nullptr),
+      dataset_(std::move(dataset)) {}
 
 Infeed::~Infeed() { Stop(tensorflow::errors::Cancelled("The infeed has been deleted.")); }
 
@@ -93,8 +95,8 @@ void Infeed::GetNextAsync(const InfeedReader& reader, CancellationManager* cance
 }
 
 Status Infeed::Prepare(const InfeedReader& reader) {
-  if (dataset_ == nullptr && lanes_.empty()) Deal(reader.num_replicas);
-  if (dataset_ != nullptr && thread_ == nullptr && end_.ok()) StartReading(reader.num_replicas);
+  if (!has_dataset_ && lanes_.empty()) Deal(reader.num_replicas);
+  if (has_dataset_ && !reading_ && end_.ok()) StartReading(reader.num_replicas);
   if (lanes_.empty()) return end_;
   const int num_replicas = static_cast<int>(lanes_.size());
   if (num_replicas != reader.num_replicas) {
@@ -119,8 +121,10 @@ Status Infeed::Prepare(const InfeedReader& reader) {
 void Infeed::StartReading(int num_replicas) {
   lanes_.resize(num_replicas);
   capacity_ = Capacity(options_, num_replicas);
+  reading_ = true;
   thread_.reset(tensorflow::Env::Default()->StartThread(
-      {}, "ipu_infeed", [this, num_replicas] { ReadAll(num_replicas); }));
+      {}, "ipu_infeed",
+      [this, dataset = dataset_.get(), num_replicas] { ReadAll(dataset, num_replicas); }));
 }
 
 void Infeed::Fill(std::vector<Element> elements) {
@@ -209,7 +213,10 @@ bool Infeed::ended() {
 }
 
 void Infeed::Interrupt(const Status& reason) {
-  if (dataset_ != nullptr) dataset_->Cancel();
+  {
+    mutex_lock lock(mu_);
+    if (dataset_ != nullptr) dataset_->Cancel();
+  }
   End(reason);
 }
 
@@ -228,20 +235,26 @@ void Infeed::Leave() {
 
 void Infeed::Stop(const Status& reason) {
   Interrupt(reason);
+  std::unique_ptr<DatasetReader> dataset;  // deleted without the lock
   std::unique_ptr<tensorflow::Thread> thread;
-  {
-    mutex_lock lock(mu_);
-    thread = std::move(thread_);
-    for (Lane& lane : lanes_) lane.elements.clear();
-    filled_.clear();
+  mutex_lock lock(mu_);
+  for (Lane& lane : lanes_) lane.elements.clear();
+  filled_.clear();
+  thread = std::move(thread_);
+  if (thread != nullptr) {
+    mu_.unlock();
+    thread.reset();  // joins
+    mu_.lock();
+    reading_ = false;
   }
-  thread.reset();  // joins
+  // Another one who stops it, or has left it, sees to the dataset that a thread has.
+  if (!reading_) dataset = std::move(dataset_);
 }
 
-void Infeed::ReadAll(int num_replicas) {
+void Infeed::ReadAll(DatasetReader* dataset, int num_replicas) {
   while (WaitForRoom()) {
     Group group(num_replicas);
-    const Status status = ReadGroup(&group);
+    const Status status = ReadGroup(dataset, &group);
     if (status.ok()) {
       Deliver(std::move(group));
     } else {
@@ -251,10 +264,10 @@ void Infeed::ReadAll(int num_replicas) {
   stopped_.Notify();
 }
 
-Status Infeed::ReadGroup(Group* group) {
+Status Infeed::ReadGroup(DatasetReader* dataset, Group* group) {
   for (Element& element : *group) {
     bool end = false;
-    Status status = dataset_->GetNext(&element, &end);
+    Status status = dataset->GetNext(&element, &end);
     if (status.ok() && end) return read_any_ ? Ended() : Empty();
     read_any_ = true;
     if (status.ok()) status = CheckElement(element);

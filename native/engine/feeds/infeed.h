@@ -69,8 +69,8 @@ class Infeed : public std::enable_shared_from_this<Infeed> {
   bool used();
   bool ended();
 
-  // Ends the reading and fails all who wait, with `reason`. Blocks until the dataset is no longer
-  // used.
+  // Ends the reading, fails all who wait, with `reason`, and deletes the dataset: what it uses may
+  // go before the last who has this infeed. Blocks until the dataset is no longer used.
   void Stop(const tensorflow::Status& reason);
 
   // Stop in steps, for when the dataset may never return: ask it to stop, see whether it has, and
@@ -103,8 +103,8 @@ class Infeed : public std::enable_shared_from_this<Infeed> {
   void CancelWaiter(int replica, uint64_t id);
   static void Finish(Waiter waiter, const tensorflow::Status& status, Element element);
 
-  void ReadAll(int num_replicas);
-  tensorflow::Status ReadGroup(Group* group);
+  void ReadAll(DatasetReader* dataset, int num_replicas);
+  tensorflow::Status ReadGroup(DatasetReader* dataset, Group* group);
   tensorflow::Status CheckElement(const Element& element) const;
   bool HasRoom(size_t limit) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool WaitForRoom();
@@ -112,7 +112,7 @@ class Infeed : public std::enable_shared_from_this<Infeed> {
   void End(const tensorflow::Status& reason);
 
   const InfeedOptions options_;
-  const std::unique_ptr<DatasetReader> dataset_;  // may be null
+  const bool has_dataset_;
   bool read_any_ = false;  // whether the reading thread has had an element of the dataset
 
   absl::Notification stopped_;  // by the reading thread, as its last act
@@ -125,7 +125,9 @@ class Infeed : public std::enable_shared_from_this<Infeed> {
   size_t held_bytes_ TF_GUARDED_BY(mu_) = 0;  // most of a replica of the launch
   uint64_t launch_id_ TF_GUARDED_BY(mu_) = 0;
   uint64_t next_waiter_ TF_GUARDED_BY(mu_) = 0;
-  tensorflow::Status end_ TF_GUARDED_BY(mu_);  // not OK: why no more elements come
+  tensorflow::Status end_ TF_GUARDED_BY(mu_);                  // not OK: why no more elements come
+  std::unique_ptr<DatasetReader> dataset_ TF_GUARDED_BY(mu_);  // null once it was stopped
+  bool reading_ TF_GUARDED_BY(mu_) = false;                    // whether a thread has the dataset
   std::unique_ptr<tensorflow::Thread> thread_ TF_GUARDED_BY(mu_);
 };
 
