@@ -129,8 +129,8 @@ native: $(VENV)/.requirements
 	$(MAKE) --no-print-directory -C native/poplar -j$(JOBS) PYTHON=$(abspath $(PYTHON)) \
 		SANITIZE=$(SANITIZE) OUT=$$($(PACKAGES))/tensorflow_ipu_sdk
 
-# Prints the folder of packages that our libraries are put into.
 SANITIZED := $(PYTHON) native/sanitizers/run.py
+# Prints the folder that has our folders of native libraries.
 ifeq ($(SANITIZE),)
 PACKAGES := $(PYTHON) -c "import sysconfig; print(sysconfig.get_path('platlib'))"
 else

@@ -69,7 +69,8 @@ bool CallEither(void* function, uint32_t num_inputs, PoplarMetadata* m) {
   alignas(Aliases) unsigned char second[sizeof(Aliases)], third[sizeof(Aliases)];
   auto* const second_map = new (second) Aliases;
   auto* const third_map = new (third) Aliases;
-  // Bytes that a map does not use are zero in static storage only.
+  // The constructor of a map leaves some bytes as they were. In static storage they are zero, so
+  // this map shows where the members are.
   static const unsigned char kZeros[sizeof(Indices)] = {};
   static Aliases empty_map;
   const NumberedFlag sixth(num_inputs);

@@ -109,8 +109,8 @@ tensorflow::Status SizeZero(const char* what) {
 }
 
 // Lives among the resources that the dataset of an infeed may use. It goes when they go (when the
-// session is deleted, say), and stops the infeed before its dataset can miss them. An op that the
-// infeed has answered may have the infeed for a moment longer.
+// session is deleted, say), and stops the infeed before its dataset can miss them. The infeed
+// itself may be deleted later: an op that it has answered has a reference until it returns.
 class InfeedGuard : public tensorflow::ResourceBase {
  public:
   InfeedGuard(FeedManager* feeds, std::string name, std::shared_ptr<Infeed> infeed)

@@ -146,9 +146,9 @@ def _check_object(value: dict[str, Any], schema: Schema, path: str) -> None:
 
 
 def _check_unknown(value: Any, path: str) -> None:
-    """Checks that JSON has all numbers of a value of which the schema says nothing.
+    """Checks that all numbers in a value are finite, where the schema says nothing of it.
 
-    Python reads 1e999 as infinity.
+    JSON has no others, but Python reads 1e999 as infinity.
     """
     left = [(value, path)]
     while left:
@@ -201,7 +201,7 @@ def _all_rows_fit(rows: Sequence[list[Any]], schema: Schema) -> bool:
         if len(lengths) != 1 or max(lengths) > len(items):
             return False
         return all(_all_fit(column, inner) for column, inner in zip(zip(*rows), items))
-    return not items or _all_fit(list(itertools.chain.from_iterable(rows)), items)
+    return bool(items) and _all_fit(list(itertools.chain.from_iterable(rows)), items)
 
 
 def _error(path: str, expected: str, value: Any) -> ValueError:

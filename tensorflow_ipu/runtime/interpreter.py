@@ -30,11 +30,15 @@ _FUNCTIONS = (
     "PyErr_Clear",
 )
 _Policy = ctypes.CFUNCTYPE(ctypes.c_bool)
-_MAIN_THREAD = threading.main_thread().ident
 
 # How long the end of the interpreter waits for programs that are being traced or compiled, and for
 # launches that it has stopped. Each replica ends with the op that it is at.
 _END_SECONDS = 30
+
+
+def _main_thread() -> int | None:
+    """Returns the number of the main thread: in a fork, of the thread that has forked."""
+    return threading.main_thread().ident
 
 
 class _Tracing:
@@ -52,7 +56,7 @@ class _Tracing:
 
     def __enter__(self) -> None:
         thread = threading.get_ident()
-        if thread == _MAIN_THREAD:
+        if thread == _main_thread():
             return
         with self._change:
             if not self._ended or thread in self._threads:
@@ -62,7 +66,7 @@ class _Tracing:
 
     def __exit__(self, *_: object) -> None:
         thread = threading.get_ident()
-        if thread == _MAIN_THREAD:
+        if thread == _main_thread():
             return
         with self._change:
             self._threads[thread] -= 1
@@ -121,7 +125,7 @@ def connect(library: ctypes.CDLL, path: Path) -> None:
         address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p)
         functions[index] = address.value
     main = threading.main_thread()
-    # In a fork, Python has kept the number of the other process.
+    # In a fork, `native_id` is still that of the thread of the other process.
     number = threading.get_native_id() if threading.current_thread() is main else main.native_id
     library.tfipu_connect(functions, number, _State.policy)
     atexit.register(_end)
@@ -176,7 +180,7 @@ def stopped_by_ctrl_c(function: Callable[..., _Result]) -> Callable[..., _Result
 
     @functools.wraps(function)
     def call_and_handle(*args: Any, **kwargs: Any) -> _Result:
-        if threading.get_ident() != _MAIN_THREAD:
+        if threading.get_ident() != _main_thread():
             return function(*args, **kwargs)
         outer, _State.waits.value = _State.waits.value, 1
         try:

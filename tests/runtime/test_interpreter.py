@@ -151,10 +151,13 @@ def test_ctrl_c_ends_a_program(count: int, where: str) -> None:
 
 
 INTERRUPTED = """
+import sys
 from tests.runtime import test_interpreter
 
-test_interpreter.replicas.configure(1)
-program = test_interpreter.tf.function(test_interpreter._compute, jit_compile=True)
+count = int(sys.argv[1])
+test_interpreter.replicas.configure(count)
+body = test_interpreter._compute if count == 1 else test_interpreter._sum
+program = test_interpreter.tf.function(body, jit_compile=True)
 try:
     test_interpreter._run(program, test_interpreter.X)
 except KeyboardInterrupt:
@@ -162,9 +165,10 @@ except KeyboardInterrupt:
 """
 
 
-def test_ctrl_c_ends_program_of_a_fork(run_program: Any) -> None:
-    """A fork's main thread is another one for the system."""
-    assert run_program(INTERRUPTED, timeout=60).stdout == "interrupted\n"
+@pytest.mark.parametrize("count", ["1", "2", "4"])
+def test_ctrl_c_ends_program_of_a_fork(run_program: Any, count: str) -> None:
+    """The main thread of a fork has another number than that of its parent."""
+    assert run_program(INTERRUPTED, args=[count], timeout=60).stdout == "interrupted\n"
 
 
 @pytest.mark.parametrize("count", [1, 2])

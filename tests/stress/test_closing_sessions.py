@@ -1,4 +1,4 @@
-"""Sessions close while an infeed gives up: its dataset goes before what the dataset uses."""
+"""Sessions that are closed at once after their infeed has failed, while ops still refer to it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,25 @@ import tensorflow as tf
 
 from tensorflow_ipu.api import ipu_compiler, loops, scopes
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
+from tensorflow_ipu.runtime import native
 from tests.support.programs import replicas
 
 tf1 = tf.compat.v1
-# A session takes as long as this many steps of a kernel.
-STEPS_OF_A_SESSION = 40
+# One session for this many iterations of `--stress-iterations`, as it takes as long.
+ITERATIONS_OF_A_SESSION = 80
 
 
-def _close_while_waiting() -> None:
-    """Closes a session right after its program was told that the dataset has failed."""
+def _run_and_close(count: int) -> None:
+    """Runs a program whose dataset fails at the second element, and closes the session at once.
+
+    Args:
+        count: number of replicas, each of which reads elements.
+    """
     go_on: queue.Queue[None] = queue.Queue()
 
     def elements() -> Iterator[np.ndarray]:
-        yield np.ones(4, np.float32)
+        for _ in range(count):
+            yield np.ones(4, np.float32)
         go_on.get()
         raise ValueError("the data are broken")
 
@@ -39,7 +45,12 @@ def _close_while_waiting() -> None:
             session.run(result)
 
 
-def test_sessions_close_while_their_infeeds_fail(request: pytest.FixtureRequest) -> None:
-    replicas.configure(1)
-    for _ in range(int(request.config.getoption("--stress-iterations")) // STEPS_OF_A_SESSION):
-        _close_while_waiting()
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_failed_infeeds_are_deleted_with_their_session(
+    request: pytest.FixtureRequest, count: int
+) -> None:
+    replicas.configure(count)
+    before = native.counts().infeeds
+    for _ in range(request.config.getoption("--stress-iterations") // ITERATIONS_OF_A_SESSION):
+        _run_and_close(count)
+        assert native.counts().infeeds == before

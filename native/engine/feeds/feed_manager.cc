@@ -78,6 +78,7 @@ std::vector<std::shared_ptr<Infeed>> FeedManager::RemoveAll() {
 bool FeedManager::DeviceIsRunning() { return DeviceState::Get(ordinal_)->running_launches() > 0; }
 
 Status FeedManager::AddInfeed(const std::string& name, std::shared_ptr<Infeed> infeed) {
+  std::shared_ptr<Infeed> replaced;
   {
     mutex_lock lock(mu_);
     std::shared_ptr<Infeed>& place = infeeds_[name];
@@ -87,9 +88,10 @@ Status FeedManager::AddInfeed(const std::string& name, std::shared_ptr<Infeed> i
           ". Run the deleter of the infeed_queue before initializing it again.");
     }
     // One that has ended makes room: there is nothing left to lose.
-    place.swap(infeed);
+    replaced = std::move(place);
+    place = std::move(infeed);
   }
-  if (infeed != nullptr) infeed->Stop(Deleted(name));
+  if (replaced != nullptr) replaced->Stop(Deleted(name));
   return tensorflow::OkStatus();
 }
 

@@ -96,7 +96,7 @@ void Infeed::GetNextAsync(const InfeedReader& reader, CancellationManager* cance
 
 Status Infeed::Prepare(const InfeedReader& reader) {
   if (!has_dataset_ && lanes_.empty()) Deal(reader.num_replicas);
-  if (has_dataset_ && !reading_ && end_.ok()) StartReading(reader.num_replicas);
+  if (has_dataset_ && thread_ == nullptr && end_.ok()) StartReading(reader.num_replicas);
   if (lanes_.empty()) return end_;
   const int num_replicas = static_cast<int>(lanes_.size());
   if (num_replicas != reader.num_replicas) {
@@ -121,7 +121,6 @@ Status Infeed::Prepare(const InfeedReader& reader) {
 void Infeed::StartReading(int num_replicas) {
   lanes_.resize(num_replicas);
   capacity_ = Capacity(options_, num_replicas);
-  reading_ = true;
   thread_.reset(tensorflow::Env::Default()->StartThread(
       {}, "ipu_infeed",
       [this, dataset = dataset_.get(), num_replicas] { ReadAll(dataset, num_replicas); }));
@@ -230,25 +229,22 @@ bool Infeed::WaitUntilStopped(int64_t microseconds) {
 
 void Infeed::Leave() {
   mutex_lock lock(mu_);
-  thread_.release();  // NOLINT: destroying it would join it
+  thread_.release();   // NOLINT: destroying it would join it
+  dataset_.release();  // NOLINT: the thread has it
 }
 
 void Infeed::Stop(const Status& reason) {
+  mutex_lock stop_lock(stop_mu_);
   Interrupt(reason);
-  std::unique_ptr<DatasetReader> dataset;  // deleted without the lock
-  std::unique_ptr<tensorflow::Thread> thread;
-  mutex_lock lock(mu_);
-  for (Lane& lane : lanes_) lane.elements.clear();
-  filled_.clear();
-  thread = std::move(thread_);
-  if (thread != nullptr) {
-    mu_.unlock();
-    thread.reset();  // joins
-    mu_.lock();
-    reading_ = false;
+  std::unique_ptr<DatasetReader> dataset;
+  std::unique_ptr<tensorflow::Thread> thread;  // joined when it is destroyed, before the dataset
+  {
+    mutex_lock lock(mu_);
+    for (Lane& lane : lanes_) lane.elements.clear();
+    filled_.clear();
+    dataset = std::move(dataset_);
+    thread = std::move(thread_);
   }
-  // Another one who stops it, or has left it, sees to the dataset that a thread has.
-  if (!reading_) dataset = std::move(dataset_);
 }
 
 void Infeed::ReadAll(DatasetReader* dataset, int num_replicas) {

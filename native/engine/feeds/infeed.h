@@ -69,8 +69,9 @@ class Infeed : public std::enable_shared_from_this<Infeed> {
   bool used();
   bool ended();
 
-  // Ends the reading, fails all who wait, with `reason`, and deletes the dataset: what it uses may
-  // go before the last who has this infeed. Blocks until the dataset is no longer used.
+  // Ends the reading, fails all who wait, with `reason`, and deletes the dataset, whose device and
+  // resources may be deleted before this infeed. Blocks until the dataset is deleted, even if
+  // another thread deletes it.
   void Stop(const tensorflow::Status& reason);
 
   // Stop in steps, for when the dataset may never return: ask it to stop, see whether it has, and
@@ -116,6 +117,7 @@ class Infeed : public std::enable_shared_from_this<Infeed> {
   bool read_any_ = false;  // whether the reading thread has had an element of the dataset
 
   absl::Notification stopped_;  // by the reading thread, as its last act
+  tensorflow::mutex stop_mu_;   // held during Stop; taken before mu_
   tensorflow::mutex mu_;
   tensorflow::condition_variable room_;
   std::vector<Lane> lanes_ TF_GUARDED_BY(mu_);
@@ -126,8 +128,7 @@ class Infeed : public std::enable_shared_from_this<Infeed> {
   uint64_t launch_id_ TF_GUARDED_BY(mu_) = 0;
   uint64_t next_waiter_ TF_GUARDED_BY(mu_) = 0;
   tensorflow::Status end_ TF_GUARDED_BY(mu_);                  // not OK: why no more elements come
-  std::unique_ptr<DatasetReader> dataset_ TF_GUARDED_BY(mu_);  // null once it was stopped
-  bool reading_ TF_GUARDED_BY(mu_) = false;                    // whether a thread has the dataset
+  std::unique_ptr<DatasetReader> dataset_ TF_GUARDED_BY(mu_);  // null after Stop and Leave
   std::unique_ptr<tensorflow::Thread> thread_ TF_GUARDED_BY(mu_);
 };
 

@@ -3,8 +3,9 @@
 Importing takes longer than most programs of tests. A process that has used no IPU may fork, and its
 forks may use IPUs. They share nothing but the imports.
 
-Run with `python -m tests.support.processes.forks SOCKET MODULE...`, it imports the modules. Each
-message from the socket asks for a fork, whose number it answers with, or for the exit code of one.
+Run with `python -m tests.support.processes.forks SOCKET MODULE...`, it imports the modules, and
+then answers messages from the socket. To a program it answers with the number of the fork that runs
+it, to the number of a fork that has ended with its exit code.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ _LONGEST = 1 << 17
 
 
 class Fork:
-    """A program in a fork, with what tests need of `subprocess.Popen`.
+    """A running program, with the methods of `subprocess.Popen` that tests call.
 
     Args:
         pid: number of its process, which has a group of its own.
-        forks: what it is a fork of.
+        forks: the process that was forked.
     """
 
     def __init__(self, pid: int, forks: Forks) -> None:
@@ -120,6 +121,7 @@ class Forks:
 
         Raises:
             RuntimeError: If the process has ended, as imports failed: its standard error says why.
+            ValueError: If the program and its environment are too long.
         """
         request = {
             "code": code,
@@ -173,9 +175,12 @@ class Forks:
         if self._server is None:
             self._start()
         assert self._socket is not None and self._server is not None
+        message = json.dumps(request).encode()
+        if len(message) > _LONGEST:
+            raise ValueError(f"Expected at most {_LONGEST} bytes of program; got {len(message)}.")
         answer = b""
         try:
-            socket.send_fds(self._socket, [json.dumps(request).encode()], descriptors)
+            socket.send_fds(self._socket, [message], descriptors)
             answer = self._socket.recv(_LONGEST)
         except (BrokenPipeError, ConnectionResetError):
             pass  # as if it had answered nothing

@@ -44,7 +44,7 @@ from tensorflow_ipu.distributed.launcher import environment, main
 from tests.support.processes import forks
 
 ROOT = Path(__file__).resolve().parents[3]
-# Seconds after which instances are taken to hang. Each imports TensorFlow first.
+# Seconds after which instances are taken to hang.
 TIMEOUT = 240.0
 
 
@@ -77,7 +77,7 @@ class Instance:
         pipes = [os.pipe(), os.pipe()]
         self._pipes = [open(reading, encoding="utf-8") for reading, _ in pipes]
         writing = tuple(writing for _, writing in pipes)
-        # Each has a group of its own, so that what it starts goes with it.
+        # It leads a process group, so that what it starts can be killed with it.
         self._process = _start(words, variables, writing)
         for descriptor in writing:
             os.close(descriptor)
@@ -148,7 +148,7 @@ class Instance:
 
 @functools.cache
 def _forks() -> forks.Forks:
-    """Returns what instances are forks of."""
+    """Returns the process that has imported TensorFlow and is forked for each instance."""
     served = forks.Forks(["tensorflow.python.ipu"], os.environ)
     atexit.register(served.close)
     return served

@@ -90,7 +90,7 @@ def test_forks_that_take_too_long_are_killed(run: Run) -> None:
 
 
 def test_forks_run_at_the_same_time(served: forks.Forks, tmp_path: Path) -> None:
-    """Each waits for what the other one writes, in a group of its own."""
+    """Two forks wait for this process, and the second to start is the first to end."""
     code = (
         "import os, sys; print(os.getpgid(0), flush=True); sys.exit(int(open(sys.argv[1]).read()))"
     )
